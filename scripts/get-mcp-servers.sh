@@ -23,18 +23,12 @@ if [ ! -f "$FOLDER/complete" ] || [ ! -d "$FOLDER/langchain" ]; then
         @modelcontextprotocol/server-filesystem@2026.8.31 \
         @modelcontextprotocol/server-memory@2026.8.31 >&2 &
     npm=$!
-    into qdrant mcp-server-qdrant==0.8.1 &
-    qdrant=$!
     into mcp-1.2 mcp==1.2.1 "$OLD_PYDANTIC"
     into mcp-1.5 mcp==1.5.0 "$OLD_PYDANTIC"
     into mcp-1.8 mcp==1.8.1 "$OLD_PYDANTIC"
     into fastmcp fastmcp==4.1.2
     into langchain langchain-mcp-adapters==0.3.1 'mcp<2'
-    # Without the clients of hosted embedding models, which chroma-mcp requires and does not import.
-    into chroma chromadb==1.5.9 mcp==1.6.0 python-dotenv "$OLD_PYDANTIC"
-    into chroma --no-deps chroma-mcp==0.2.6
     wait "$npm"
-    wait "$qdrant"
     touch "$FOLDER/complete"
 fi
 echo "$FOLDER"

@@ -53,26 +53,9 @@ def test_an_answer_without_a_text_is_a_problem_where_answers_are_evaluated() -> 
     reply = {"ids": [NOTES[0]], "text": "It is blue."}
     code, found = examine(reply, "--map", "ids=ids", "--answers")
     assert code == 1
-    assert [each["remedy"] for each in found["problems"]] == ["try: --map 'answer=text'"]
-    code, found = examine({"ids": [NOTES[0]], "n": 3}, "--map", "ids=ids", "--answers")
-    assert [each["remedy"] for each in found["problems"]] == [
-        "name the field that holds it: --map answer=EXPR"
-    ]
+    assert "--map answer=EXPR" in found["problems"][0]["remedy"]
     code, found = examine(reply, "--map", "ids=ids")
     assert (code, found["problems"], found["calls"][0]["answer"]) == (0, [], None)
-
-
-def test_an_application_that_answers_learns_how_to_map_its_answer() -> None:
-    passage = {"page": NOTES[0], "body": "The pool opens at seven in the morning on weekdays."}
-    reply = {"data": {"said": "It opens at seven.", "used": [passage]}}
-    code, found = examine(reply, "--answers")
-    assert code == 1
-    assert found["calls"][0]["answer_mapping"] == "answer=data.said"
-    assert "--map 'answer=data.said'" in str(found["problems"])
-    with serving(service(reply)) as url:
-        target = f"rest:{url}/s?q={{query}}"
-        done = run(target, "--dataset", "notes", "--answers", "--map", "answer=data.said")
-    assert "18 characters" in done.stdout
 
 
 @pytest.mark.parametrize(

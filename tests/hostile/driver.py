@@ -10,7 +10,6 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from assay.contract.rules import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
 from assay.targets import mcp as mcp_agent
-from assay.targets.health_check import SampleQuery, check_health
 from assay.targets.target_kinds import OpenContext, RequestSettings, open_target
 
 QUERY = "Does vitamin D lower blood pressure?"
@@ -90,20 +88,7 @@ async def ask(
     return "answer", str(len(answer.doc_ids)), answer.doc_ids[:5]
 
 
-async def doctor(url: str, seconds: float) -> tuple[str, str, tuple[str, ...]]:
-    """What `assay doctor` does with a bare address; the result is that of its blocking call."""
-    sample = SampleQuery(QUERY, 5, seconds)
-    try:
-        found = await check_health(
-            url, sample, lambda target: open_target(target, OpenContext(NOTHING))
-        )
-    except TargetError as error:
-        return "no target", str(error), ()
-    call = found.calls[0]
-    return call.failure or "answer", call.message, call.doc_ids[:5]
-
-
-async def check(url: str, _seconds: float) -> tuple[str, str, tuple[str, ...]]:
+async def check(url: str) -> tuple[str, str, tuple[str, ...]]:
     """What `assay check` does; the result says whether the agent keeps the contract."""
     limits = CheckLimits(sync_s=1.0, first_event_s=1.0, stream_s=1.0, heartbeat_s=1.0)
     target = parse_check_target(f"{url}=RAG_RETRIEVE")
@@ -113,20 +98,14 @@ async def check(url: str, _seconds: float) -> tuple[str, str, tuple[str, ...]]:
     return "kept" if report.passed else "broken", str(report.counts()), ()
 
 
-COMMANDS: dict[str, Callable[[str, float], Awaitable[tuple[str, str, tuple[str, ...]]]]] = {
-    "doctor": doctor,
-    "check": check,
-}
-
-
 async def meet(way: str, base: str, name: str) -> Outcome:
     """One misbehavior, in one protocol or by one command."""
     url = f"{base}/{name}"
     started = time.perf_counter()
     try:
         seconds = SECONDS if name in LASTING else PATIENCE
-        if way in COMMANDS:
-            result, detail, ids = await COMMANDS[way](url, seconds)
+        if way == "check":
+            result, detail, ids = await check(url)
         else:
             result, detail, ids = await ask(
                 PROTOCOLS[way].format(url=url), seconds, REQUESTS.get(way)

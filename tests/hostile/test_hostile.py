@@ -29,11 +29,9 @@ SECONDS = 30.0
 """For one misbehavior on a busy machine; what never ends is left after one second."""
 ADDED_MB = 350
 """The most memory that a client takes for the catalogue, beyond its own."""
-WAYS = (*PROTOCOLS, "doctor")
+WAYS = tuple(PROTOCOLS)
 QUOTING = ("rest", "openai", "openai-stream")
 STREAMS = ("a2a-stream", "http-stream")
-FOUND_AS = {"url": "a2a", "doctor": "a2a"}
-"""A bare address is recognized by its agent card."""
 
 COMPLETE_BEFORE_THE_CUT = dict.fromkeys(STREAMS, ANSWER)
 READ_BY_THE_SDK = {"mcp": ANSWER}
@@ -52,7 +50,7 @@ EXCEPTIONS = {
 
 
 def expected(case: Misbehavior, way: str) -> str:
-    protocol = FOUND_AS.get(way, way)
+    protocol = "a2a" if way == "url" else way  # which is recognized by its card
     if case.group == "stream" and protocol == "http":
         return PROTOCOL  # a sync run is JSON: a stream is the wrong content type
     if protocol == "rest":
@@ -102,7 +100,7 @@ def test_every_misbehavior_is_classified_alike(
     assert results == {case.name: expected(case, way) for case in CATALOGUE}
     slow = [case.name for case in CATALOGUE if float(str(found[case.name]["seconds"])) >= SECONDS]
     assert slow == []
-    if way not in (*QUOTING, "doctor"):  # which quote what a service says about a request
+    if way not in QUOTING:  # which quote what a service says about a request
         quoted = [case.name for case in CATALOGUE if "secret" in str(found[case.name]["detail"])]
         assert quoted == []
 

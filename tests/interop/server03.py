@@ -30,7 +30,12 @@ from starlette.routing import Mount
 
 class Agent(AgentExecutor):
     async def execute(self, context, event_queue):
-        question = json.loads(context.get_user_input())
+        asked = context.get_user_input()
+        if not asked.startswith("{"):  # a question in words, which gets words
+            text = f"For {asked!r} see note-7 (ref: note-7) and (ref: note-2)."
+            await event_queue.enqueue_event(new_agent_text_message(text))
+            return
+        question = json.loads(asked)
         way, top_k = question["query"].split()[0], question["top_k"]
         answer = {"doc_ids": ["d1", "d2", "d3"][:top_k], "answer": type(top_k).__name__}
         if way == "message":

@@ -44,7 +44,7 @@ async def opened(target: str, *mapping: str) -> AsyncIterator[Agent]:
         (Stranger(strangers10.streamed), "text,stream", (), FOUND),
         (Stranger(strangers10.streamed), "text,stream", (r"ids=re:\[(note-\d)\]",), FOUND),
         (Stranger(strangers10.silent), "text", (), ()),
-        (Stranger(strangers10.results), "text", (), FOUND),
+        (Stranger(strangers10.results), "text", ("results=search.results",), FOUND),
         (Stranger(strangers10.results), "", ("ids=search.results[].doc_id",), FOUND),
         (Stranger(strangers10.results), "stream", ("results=search.results",), FOUND),
     ],
@@ -117,7 +117,7 @@ async def test_the_tenant_of_the_card_is_sent(binding: str) -> None:
 
 @pytest.fixture(scope="module")
 def old_stranger() -> Iterator[str]:
-    with old_agent_running("stranger03.py") as url:
+    with old_agent_running("server03.py") as url:
         yield url
 
 

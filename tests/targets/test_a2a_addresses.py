@@ -10,38 +10,11 @@ from starlette.routing import Route
 from tests import forked
 from tests.contract.running import running
 
-from assay.errors import TargetError, UsageError
+from assay.errors import TargetError
 from assay.net.client import open_client
-from assay.net.outbound import UNRESTRICTED, split_address
-from assay.net.redact import redact_url
+from assay.net.outbound import UNRESTRICTED
 from assay.targets.a2a_card import find_card, places
 from assay.targets.probe import probe
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://user:secret@host:1/path?key=secret#secret", "http://host:1/path"),
-        ("a2a:https://user:secret@host", "a2a:https://host"),
-        ("http://[::1]:80/x", "http://[::1]:80/x"),
-        ("http://user:sec/ret@host/", "http://..."),
-        ("http://user:sec?ret@host/", "http://..."),
-        ("http://secret@inner@host/", "http://host/"),
-        ("http://host/at@path", "http://host/at@path"),
-        ("host:9010", "host:9010"),
-    ],
-)
-def test_an_address_is_shown_without_what_may_be_a_key(url: str, expected: str) -> None:
-    assert redact_url(url) == expected
-
-
-@pytest.mark.parametrize("url", ["http://user:secret/x@host", "ftp://user:secret@host", "http://"])
-def test_an_address_that_cannot_be_called_is_complained_about_without_its_password(
-    url: str,
-) -> None:
-    with pytest.raises(UsageError, match="URL") as raised:
-        split_address(url)
-    assert "secret" not in str(raised.value)
 
 
 def test_the_query_of_an_address_stays_behind_the_path_of_the_card() -> None:
@@ -67,22 +40,6 @@ async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
         with pytest.raises(TargetError) as raised:
             await find_card(http, f"{url}/elsewhere?key=wrong-secret")
     assert "secret" not in str(raised.value)
-
-
-async def test_an_agent_that_speaks_only_grpc_is_said_to_be_one() -> None:
-    offered = {"protocolBinding": "GRPC", "protocolVersion": "1.0", "url": "grpc.example:443"}
-
-    async def card(_request: Request) -> Response:
-        return JSONResponse({"name": "agent", "supportedInterfaces": [offered]})
-
-    routes = [Route("/.well-known/agent-card.json", card)]
-    async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
-        for found in (find_card(http, url), probe(url)):
-            with pytest.raises(TargetError) as raised:
-                await found
-            message = str(raised.value)
-            assert message.startswith("the agent's card offers only GRPC")
-            assert "JSONRPC or HTTP+JSON" in message
 
 
 async def test_what_was_probed_is_told_without_a_key() -> None:

@@ -113,12 +113,6 @@ def test_a_task_that_did_not_complete_is_an_agent_error(state: str, new: bool) -
     assert caught.value.kind is FailureKind.AGENT_ERROR
 
 
-def test_both_spellings_of_canceled_are_one() -> None:
-    reply = A2AReply()
-    reply.feed(task("cancelled"))
-    assert reply.state == "canceled"
-
-
 def test_a_text_streamed_in_pieces_is_put_together() -> None:
     reply = A2AReply()
     reply.feed({"task": task("TASK_STATE_WORKING")})

@@ -112,12 +112,6 @@ async def test_a_mapping_wins() -> None:
     assert (answer.doc_ids, answer.citations, answer.answer) == (("5",), ("doc-2",), "Yes [doc-1].")
 
 
-async def test_numbers_in_the_text_are_places_among_mapped_ids() -> None:
-    app = completing({"content": "Yes [2]."}, refs=[{"n": "x"}, {"n": "y"}])
-    answer = await answer_of(app, "ids=refs[].n")
-    assert (answer.doc_ids, answer.citations) == (("x", "y"), ("y",))
-
-
 async def test_the_request_has_the_query_the_model_and_what_was_added(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

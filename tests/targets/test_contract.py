@@ -15,7 +15,7 @@ from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
 from assay.contract.server import AgentService, ReportProgress, agent_app
 from assay.data import Dataset, Document
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import Passage
 from assay.net.outbound import OutboundPolicy
 from assay.serve.guards import BearerToken
@@ -80,27 +80,6 @@ async def test_an_agent_may_go_by_a_name(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_task_that_ranks_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="POLICY_REVIEW returns no documents"):
         open_target("http://localhost:1=POLICY_REVIEW", OpenContext(DATA))
-
-
-DRIPPING: tuple[bytes | float | str, ...] = (b" ", 0.05) * 100
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda r: r.with_body(*DRIPPING), "no complete response within 2 s"),
-        (lambda r: r.with_body(OPEN), "no complete response within 2 s"),
-    ],
-    ids=["dripping", "silent"],
-)
-async def test_a_hostile_health_endpoint_ends_the_opening(
-    change: Tamper, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("assay.targets.contract._HEALTH_S", 2)
-    async with running(Tampered(DEMO, change)) as url:
-        agent = ContractAgent(url, "RAG_RETRIEVE")
-        with pytest.raises(TargetError, match=said):
-            await agent.open()
 
 
 async def test_a_date_in_retry_after_reaches_the_evaluation() -> None:

@@ -2,24 +2,58 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
-from tests.targets.mcp_servers import DATA, app_of, opened, other_server
 
+from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import OutboundPolicy
 from assay.serve.mcp.app import mcp_app
-from assay.targets import open_target
+from assay.targets import Agent, open_target
 from assay.targets.health_check import SampleQuery, check_health
 from assay.targets.mcp_connection import ExchangeRecord, current_exchange, open_http
 from assay.targets.target_kinds import OpenContext
+
+DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})
+
+
+@asynccontextmanager
+async def opened(target: str) -> AsyncIterator[Agent]:
+    agent = open_target(target, OpenContext(DATA))
+    try:
+        await agent.open()
+        yield agent
+    finally:
+        await agent.close()
+
+
+def other_app(**options: Any) -> Starlette:
+    """Somebody else's server, whose titles have the ids, and a tool that never answers."""
+    server: MCPServer[Any] = MCPServer("other")
+
+    @server.tool(structured_output=False)
+    async def find_articles(q: str, max_results: int = 10) -> str:
+        """Search articles."""
+        found = [f'{{"title": "[MED-{n}] about it", "id": {n + 100}}}' for n in (3, 1, 2)]
+        return f'{{"articles": [{", ".join(found[:max_results])}]}}'
+
+    @server.tool()
+    async def hangs(query: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    return server.streamable_http_app(**options)
 
 
 async def test_our_own_server_is_a_target() -> None:
@@ -44,12 +78,6 @@ async def test_a_tool_can_be_named_and_answers_are_read() -> None:
     assert answer.doc_ids[0] == "MED-1"
 
 
-async def test_another_server_is_understood_by_its_schema() -> None:
-    async with serving(app_of(other_server())) as url, opened(f"mcp:{url}") as agent:
-        assert (await agent.ask("x", 2)).doc_ids == ("MED-3", "MED-1")
-        assert "tool 'find_articles', query as 'q', top_k as 'max_results'" in agent.info.details
-
-
 @pytest.mark.parametrize("options", [{}, {"json_response": True}, {"stateless_http": True}])
 async def test_many_questions_share_one_session(options: dict[str, Any]) -> None:
     opening = 0
@@ -68,7 +96,7 @@ async def test_many_questions_share_one_session(options: dict[str, Any]) -> None
         return counted
 
     async with (
-        serving(counting(app_of(other_server(), **options))) as url,
+        serving(counting(other_app(**options))) as url,
         opened(f"mcp:{url}") as agent,
     ):
         answers = await asyncio.gather(*(agent.ask(f"q{n}", 1) for n in range(20)))
@@ -77,7 +105,7 @@ async def test_many_questions_share_one_session(options: dict[str, Any]) -> None
 
 
 async def test_a_call_that_is_given_up_leaves_the_session_usable() -> None:
-    async with serving(app_of(other_server())) as url, opened(f"mcp:{url}#hangs") as agent:
+    async with serving(other_app()) as url, opened(f"mcp:{url}#hangs") as agent:
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
@@ -87,7 +115,7 @@ async def test_a_call_that_is_given_up_leaves_the_session_usable() -> None:
 @pytest.mark.parametrize("json_response", [True, False])
 async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: bool) -> None:
     """Its sessions are gone; a client of the older era has to open one again."""
-    server = serving(legacy_only(app_of(other_server(), json_response=json_response)))
+    server = serving(legacy_only(other_app(json_response=json_response)))
     url = await server.__aenter__()
     port = int(url.rpartition(":")[2])
     async with opened(f"mcp:{url}") as agent:
@@ -96,7 +124,7 @@ async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: b
         with pytest.raises(AgentFailure, match="connection") as caught:
             await agent.ask("x", 1)
         assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
-        again = legacy_only(app_of(other_server(), json_response=json_response))
+        again = legacy_only(other_app(json_response=json_response))
         async with serving(again, port):
             with pytest.raises(AgentFailure, match="the session has expired") as caught:
                 await agent.ask("x", 1)
@@ -256,3 +284,17 @@ async def test_a_restricted_client_checks_addresses_and_keeps_the_token(
     async with open_http(httpx2.MockTransport(handle)) as http:
         await http.post("http://127.0.0.1/mcp")
     assert seen == [None, "Bearer secret-token"]
+
+
+async def test_an_event_stream_beside_the_answers_may_not_be_compressed() -> None:
+    """It has no bound of its own: only its events have one."""
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-encoding": "gzip"}, content=b"")
+
+    exchange = ExchangeRecord()
+    current_exchange.set(exchange)
+    async with open_http(httpx2.MockTransport(handle)) as http:
+        assert (await http.get("http://server/mcp")).status_code == 503
+    assert exchange.failure is not None
+    assert exchange.failure.kind is FailureKind.PROTOCOL

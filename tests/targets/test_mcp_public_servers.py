@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.data import Dataset, Document, Query
-from assay.errors import AgentFailure, TargetError
+from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 from assay.targets import open_target
@@ -120,41 +120,3 @@ async def test_memory_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     await call(command, ("create_entities", {"entities": entities}))
     ndcg, details = await evaluate(command, (), tmp_path)
     assert (ndcg, "tool 'search_nodes', query as 'query', no top_k" in details) == (1.0, True)
-
-
-async def test_qdrant_is_measured(tmp_path: Path) -> None:
-    settings = {"QDRANT_LOCAL_PATH": str(tmp_path / "db"), "COLLECTION_NAME": "docs"}
-    command = python("qdrant", "mcp_without_model.py", "qdrant", **settings)
-    notes = [
-        ("qdrant-store", {"information": f"about {word}", "metadata": {"doc_id": f"MED-{n}"}})
-        for n, word in enumerate(WORDS)
-    ]
-    await call(command, *notes)
-    agent = open_target(f"mcp-stdio:{command}", OpenContext(DATA))
-    try:
-        await agent.open()
-        with pytest.raises(AgentFailure, match="--map 'ids=re:"):
-            await agent.ask("coffee", 5)
-    finally:
-        await agent.close()
-    ndcg, details = await evaluate(command, ['ids=re:"doc_id": "([^"]+)"'], tmp_path)
-    assert (ndcg, "tool 'qdrant-find', query as 'query', no top_k" in details) == (1.0, True)
-
-
-async def test_chroma_needs_its_collection_named(tmp_path: Path) -> None:
-    options = ("--client-type", "persistent", "--data-dir", str(tmp_path / "db"))
-    command = python("chroma", "mcp_without_model.py", "chroma", *options)
-    documents = {
-        "collection_name": "docs",
-        "documents": [f"about {word}" for word in WORDS],
-        "ids": list(DATA.documents),
-    }
-    await call(
-        command,
-        ("chroma_create_collection", {"collection_name": "docs"}),
-        ("chroma_add_documents", documents),
-    )
-    assert "requires 'collection_name'; set it with: --map arg.coll" in await refusal(command)
-    ndcg, details = await evaluate(command, ["arg.collection_name=docs"], tmp_path)
-    assert "query as 'query_texts' (a list), top_k as 'n_results'" in details
-    assert ndcg == 1.0

@@ -53,15 +53,7 @@ def test_a_text_of_more_than_a_megabyte_is_refused() -> None:
         {"chunks": [{"id": "c1", "metadata": {"source": "MED-1"}}, {"source": "MED-2"}]},
         {"entities": [{"name": "MED-1"}, {"name": "MED-2"}], "relations": []},
         {"ids": [["MED-1", "MED-2"]], "documents": [["a text", "another"]], "distances": [[1, 2]]},
-        {"rows": [[0.9, "MED-1"], [0.8, "MED-2"]]},
-        {"search": {"hits": HITS, "took": 3}, "ok": True},
-        {"edges": [{"node": {"slug": "MED-1"}}, {"node": {"slug": "MED-2"}}]},
-        {
-            "payload": [
-                {"link": "https://x.example/MED-1.html"},
-                {"link": "https://x.example/MED-2"},
-            ]
-        },
+        {"payload": [{"url": "https://x.example/MED-1.html"}, {"url": "https://h/MED-2"}]},
     ],
 )
 def test_the_field_with_the_ids_is_found(value: dict[str, Any]) -> None:
@@ -89,9 +81,9 @@ def test_an_answer_and_its_citations_come_along() -> None:
     [
         (structured({"total": 3}), "no list of documents"),
         (structured({"a": [1], "b": [2]}), "no list of documents"),
-        (structured({"results": [{"id": "MED-1"}, {"no": 1}]}), "result 2 has no field 'id'"),
+        (structured({"results": [{"id": "MED-1"}, {"no": 1}]}), "result 2 has no id in 'id'"),
         (structured({"results": [None]}), "no ids were found"),
-        (text("I found MED-1 for you."), "neither structured content nor JSON"),
+        (text("I found MED-1 for you."), "not JSON"),
         (text("x" * 1_000_001), "larger than 1,000,000 bytes"),
         (
             CallToolResult(

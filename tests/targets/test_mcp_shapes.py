@@ -1,18 +1,80 @@
-"""Shapes of servers in the field: each is measured, or refused with the option that is missing."""
+"""Tools as people write them with the SDK: each is measured, or refused with what is missing."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
 from mcp.client._memory import InMemoryTransport
 from mcp.server.mcpserver import MCPServer
-from tests.targets.mcp_shapes import FOUND, SHAPES, TITLES
+from mcp_types import CallToolResult, TextContent
+from pydantic import BaseModel
 
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.targets.answer_reader import parse_mapping
 from assay.targets.mcp import McpAgent
 from assay.targets.mcp_connection import Server
+
+FOUND = ("note-7", "note-2", "note-5")
+
+
+def hits(limit: int) -> list[dict[str, Any]]:
+    return [{"doc_id": each, "title": "Tea", "score": 0.5} for each in FOUND[:limit]]
+
+
+class Note(BaseModel):
+    note_id: str
+
+
+class Notes(BaseModel):
+    total: int
+    notes: list[Note]
+
+
+class SearchParams(BaseModel):
+    query: str
+    limit: int = 3
+
+
+def search(query: str, limit: int = 3) -> str:
+    return json.dumps({"results": hits(limit)})
+
+
+def search_dicts(query: str, limit: int = 3) -> list[dict[str, Any]]:
+    return hits(limit)
+
+
+def find_ids(q: str, k: int = 3) -> list[str]:
+    return list(FOUND[:k])
+
+
+def retrieve(question: str, max_results: int = 3) -> Notes:
+    return Notes(total=3, notes=[Note(note_id=each) for each in FOUND[:max_results]])
+
+
+def search_markdown(query: str, limit: int = 3) -> str:
+    return "# Results\n" + "\n".join(f"1. **Tea** (id: {each})" for each in FOUND[:limit])
+
+
+def search_blocks(query: str) -> CallToolResult:
+    texts = ["Found 3 notes:", *map(json.dumps, hits(3))]
+    return CallToolResult(content=[TextContent(type="text", text=each) for each in texts])
+
+
+def query_documents(
+    collection_name: str, query_texts: list[str], n_results: int = 3
+) -> dict[str, Any]:
+    ids = [list(FOUND[:n_results]) for _ in query_texts]
+    return {"ids": ids, "documents": [["Tea"] * 3], "distances": [[0.1] * 3]}
+
+
+def search_nested(params: SearchParams) -> list[dict[str, Any]]:
+    return hits(params.limit)
+
+
+def search_tags(tag_name: str) -> list[str]:
+    raise AssertionError("a query is not the name of a tag")
 
 
 class InProcess(Server):
@@ -20,17 +82,17 @@ class InProcess(Server):
 
     handshakes = ("legacy",)
 
-    def __init__(self, server: MCPServer[Any]) -> None:
-        self._server = server
+    def __init__(self, tool: Callable[..., Any]) -> None:
+        self._server: MCPServer[Any] = MCPServer("notes")
+        self._server.add_tool(tool, structured_output=None if tool != search_blocks else False)
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         return InMemoryTransport(self._server)
 
 
 @asynccontextmanager
-async def opened(shape: str, *mapping: str) -> AsyncIterator[McpAgent]:
-    server = InProcess(SHAPES[shape]())
-    agent = McpAgent(shape, server, mapping=parse_mapping(mapping), known=TITLES)
+async def opened(tool: Callable[..., Any], *mapping: str) -> AsyncIterator[McpAgent]:
+    agent = McpAgent("x", InProcess(tool), mapping=parse_mapping(mapping), known=FOUND)
     try:
         await agent.open()
         yield agent
@@ -39,64 +101,49 @@ async def opened(shape: str, *mapping: str) -> AsyncIterator[McpAgent]:
 
 
 @pytest.mark.parametrize(
-    ("shape", "mapping", "used"),
+    ("tool", "mapping", "used"),
     [
-        ("json_in_a_string", (), "tool 'search', query as 'query', top_k as 'limit'"),
-        ("list_of_dicts", (), "tool 'search_notes', query as 'query', top_k as 'limit'"),
-        ("list_of_ids", (), "tool 'find', query as 'q', top_k as 'k'"),
-        ("pydantic_model", (), "tool 'retrieve', query as 'question', top_k as 'max_results'"),
-        ("dict_with_results", (), "tool 'lookup', query as 'text', top_k as 'n'"),
-        ("typed_dict", (), "tool 'search', query as 'search_query', top_k as 'top_k'"),
-        ("markdown", (r"ids=re:\(id: ([^)]+)\)",), "tool 'search', query as 'query'"),
-        ("a_block_for_each_hit", (), "tool 'search', query as 'query', no top_k"),
-        ("list_of_lists", ("arg.collection_name=notes",), "query as 'query_texts' (a list)"),
-        ("rows_with_scores", (), "query as 'queries' (a list), no top_k"),
-        ("nested_params", (), "query as 'params.query', top_k as 'params.limit'"),
-        ("several_tools", (), "tool 'search_notes', query as 'keywords', top_k as 'page_size'"),
-        ("entries_as_texts", ('ids=re:"ref": "([^"]+)"',), "tool 'find', query as 'query'"),
+        (search, (), "query as 'query', top_k as 'limit'"),
+        (search_dicts, (), "query as 'query', top_k as 'limit'"),
+        (find_ids, (), "query as 'q', top_k as 'k'"),
+        (retrieve, (), "query as 'question', top_k as 'max_results'"),
+        (search_markdown, (r"ids=re:\(id: ([^)]+)\)",), "top_k as 'limit'"),
+        (search_blocks, (), "query as 'query', no top_k"),
+        (query_documents, ("arg.collection_name=notes",), "query as 'query_texts' (a list)"),
+        (search_nested, (), "query as 'params.query', top_k as 'params.limit'"),
     ],
 )
-async def test_a_shape_is_measured(shape: str, mapping: tuple[str, ...], used: str) -> None:
-    async with opened(shape, *mapping) as agent:
+async def test_a_tool_is_measured(
+    tool: Callable[..., Any], mapping: tuple[str, ...], used: str
+) -> None:
+    async with opened(tool, *mapping) as agent:
         assert used in agent.info.details
         assert (await agent.ask("coffee", 2)).doc_ids == FOUND[:2]
-        assert (await agent.ask("another", 2)).doc_ids == FOUND[:2]
 
 
 @pytest.mark.parametrize(
-    ("shape", "missing"),
+    ("tool", "mapping", "missing"),
     [
-        (
-            "list_of_lists",
-            "requires 'collection_name'; set it with: --map arg.collection_name=VALUE",
-        ),
-        ("only_names", "name it with: --map query=collection_name"),
+        (query_documents, (), "requires 'collection_name'; set it with: --map arg.collection_name"),
+        (search_tags, (), "--map query=NAME. It takes: tag_name"),
+        (search, ("query=words",), "query=words: tool 'search' has no such argument"),
+        (search, ("top_k=size",), "top_k=size: tool 'search' has no such argument"),
     ],
 )
-async def test_the_option_that_is_missing_is_named_before_the_run(shape: str, missing: str) -> None:
+async def test_the_option_that_is_missing_is_named_before_the_run(
+    tool: Callable[..., Any], mapping: tuple[str, ...], missing: str
+) -> None:
     with pytest.raises(TargetError, match="tool ") as caught:
-        async with opened(shape):
+        async with opened(tool, *mapping):
             pass
     assert missing in str(caught.value)
 
 
-@pytest.mark.parametrize("shape", ["markdown", "entries_as_texts"])
-async def test_text_is_refused_with_the_pattern_that_reads_it(shape: str) -> None:
-    async with opened(shape) as agent:
+async def test_text_is_refused_with_the_pattern_that_reads_it() -> None:
+    async with opened(search_markdown) as agent:
         with pytest.raises(AgentFailure, match="--map 'ids=re:") as caught:
             await agent.ask("coffee", 3)
     assert caught.value.kind is FailureKind.INVALID_ANSWER
     suggestion = str(caught.value).rpartition("--map '")[2].rstrip("'")
-    async with opened(shape, suggestion) as agent:
+    async with opened(search_markdown, suggestion) as agent:
         assert (await agent.ask("coffee", 3)).doc_ids == FOUND
-
-
-async def test_an_argument_that_the_tool_does_not_have_is_said_to_be_missing() -> None:
-    with pytest.raises(TargetError, match=r"query=words: .* no such argument.*: query, limit"):
-        async with opened("json_in_a_string", "query=words"):
-            pass
-    with pytest.raises(
-        TargetError, match=r"top_k=size: tool 'search' has no such .*: query, limit"
-    ):
-        async with opened("json_in_a_string", "top_k=size"):
-            pass

@@ -1,20 +1,31 @@
+"""Python targets: functions, objects and retrievers, what they may return, and how they fail."""
+
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import assay
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.targets.answer_reader import read_answer
 from assay.targets.protocol import AgentAnswer, AgentInfo, context_taker
-from assay.targets.python_call import PythonAgent, as_agent, load_object
+from assay.targets.python_call import PythonAgent, as_agent, load_object, to_plain_answer
 from assay.targets.threads import DaemonThreads
 
+KNOWN = {"d1", "d2"}
 
-async def ask(function: Any) -> Any:
-    agent = PythonAgent(function, name="f")
+
+async def ask(target: Any) -> AgentAnswer:
+    agent = as_agent(target, known=KNOWN)
     await agent.open()
     try:
         return await agent.ask("query", 2)
@@ -63,7 +74,7 @@ async def test_sync_functions_run_beside_the_loop_and_beside_each_other() -> Non
         (SystemExit(3), FailureKind.AGENT_ERROR, False),
     ],
 )
-async def test_what_a_function_raises_is_classified(
+async def test_what_a_function_raises_is_classified_and_said_with_its_line(
     error: BaseException, kind: FailureKind, retryable: bool
 ) -> None:
     def raises(_query: str, _top_k: int) -> list[str]:
@@ -72,35 +83,96 @@ async def test_what_a_function_raises_is_classified(
     with pytest.raises(AgentFailure) as caught:
         await ask(raises)
     assert (caught.value.kind, caught.value.retryable) == (kind, retryable)
+    if not isinstance(error, StopIteration):
+        assert "(test_python_call.py:" in str(caught.value)
 
 
-async def test_the_message_says_what_was_raised_and_where() -> None:
-    def divides(_query: str, _top_k: int) -> list[str]:
-        return [str(1 / 0)]
+class LangChainRetriever:
+    """Has what `BaseRetriever` of langchain-core has: `invoke`, and no `__call__`."""
 
-    with pytest.raises(AgentFailure, match=r"ZeroDivisionError: .* \(test_python_call\.py:\d+\)"):
-        await ask(divides)
+    def invoke(self, query: str) -> list[Any]:
+        return [
+            SimpleNamespace(id="uuid-1", metadata={"id": "d1"}, page_content=query),
+            SimpleNamespace(id="d2", metadata={"source": "a.pdf"}, page_content=query),
+            SimpleNamespace(id=None, metadata={"doc_id": 3}, page_content=query),
+        ]
+
+
+class LlamaIndexRetriever:
+    """Has what `BaseRetriever` of llama-index-core has: nodes with scores."""
+
+    def retrieve(self, query: str) -> list[Any]:
+        node = SimpleNamespace(node_id="n1", ref_doc_id="d1", metadata={"file_name": "x.txt"})
+        other = SimpleNamespace(node_id="d2", ref_doc_id=None, metadata={})
+        return [SimpleNamespace(node=node, score=0.9), SimpleNamespace(node=other, score=0.5)]
+
+
+def chunk(doc_id: str, number: int, own: str | None = None) -> SimpleNamespace:
+    return SimpleNamespace(id=own, page_content=f"part {number}", metadata={"doc_id": doc_id})
+
+
+@pytest.mark.parametrize(
+    ("value", "doc_ids"),
+    [
+        ([], ()),
+        ([7, np.int64(3)], ("7", "3")),
+        ([np.str_("a")], ("a",)),
+        ([("d1", 0.7), ("d2", 1)], ("d1", "d2")),
+        ([(5, 0.7)], ("5",)),
+        ({"d1": 0.1, "d2": 0.9}, ("d2", "d1")),
+        ([(SimpleNamespace(id="d1", metadata={}), 0.3)], ("d1",)),
+        ([SimpleNamespace(id=None, metadata={"source": "kb/d1.md"})], ("d1",)),
+        (["d1", "d1"], ("d1", "d1")),  # an agent's mistake, which a run reports
+        ([chunk("d1", 1), chunk("d1", 2), chunk("d2", 1), chunk("d1", 3)], ("d1", "d2")),
+        ([(chunk("d1", 1, "c1"), 0.9), (chunk("d1", 1, "c2"), 0.8)], ("d1",)),
+    ],
+)
+async def test_ids_scores_pairs_and_documents_are_a_ranking(
+    value: Any, doc_ids: tuple[str, ...]
+) -> None:
+    found = (await ask(lambda query, top_k: value)).doc_ids
+    assert found == doc_ids
+    assert {type(each) for each in found} <= {str}
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("abc", "the answer is a str, not a list"),
-        (3, "the answer is a int, not a list"),
+        ("abc", "the answer is a str, not a list of document ids"),
+        (None, r"return \[\] if nothing is found"),
+        ({"a", "b"}, "is a set, not a list"),
+        (pd.DataFrame({"doc_id": ["a"]}), "is a DataFrame, not a list of document ids"),
+        (np.array([7, 3]), "is a ndarray, not a list"),
         (["a", 1.5], "position 1: a document id is a float"),
         (["a", True], "position 1: a document id is a bool"),
         (["a", ""], "position 1: a document id is empty"),
         (["x" * 5000], "longer than 4,096 characters"),
+        ([(0.9, "a")], r"pairs are \(id, score\)"),
+        ([{"name": "a"}], "is a dict, not a string"),
         ({"ids": ["a"]}, "a dictionary without 'doc_ids'; return a list of document ids"),
-        ({"a": 0.7}, "a dictionary without 'doc_ids'; return a list of document ids"),
-        ([("a", 0.7)], "position 0: a document id is a tuple"),
+        ({"a": 0.7}, "a dictionary without 'doc_ids'"),
         ({"doc_ids": ["a"], "citations": "a"}, "'citations' is a str"),
+        (AgentAnswer((5.5,)), "a document id is a float"),  # type: ignore[arg-type]
     ],
 )
-def test_another_shape_is_named(value: object, message: str) -> None:
+async def test_another_shape_is_refused_with_the_remedy(value: object, message: str) -> None:
     with pytest.raises(AgentFailure, match=message) as caught:
-        read_answer(value)
+        await ask(lambda query, top_k: value)
     assert caught.value.kind is FailureKind.INVALID_ANSWER
+
+
+async def test_a_retriever_and_a_chain_are_asked_by_their_method_and_cut() -> None:
+    for retriever in (LangChainRetriever(), LlamaIndexRetriever()):
+        assert (await ask(retriever)).doc_ids == ("d1", "d2")
+    documents = LangChainRetriever().invoke("x")
+    for value in (
+        {"input": "x", "context": documents, "answer": "Yes."},
+        {"query": "x", "source_documents": documents, "result": "Yes."},
+    ):
+        plain = to_plain_answer(value, KNOWN)
+        assert (plain["doc_ids"], plain["answer"]) == (["d1", "d2", "3"], "Yes.")
+        assert [each["text"] for each in plain["contexts"]] == ["x"] * 3
+    assert read_answer(to_plain_answer(SimpleNamespace(source_nodes=[]))).answer is not None
 
 
 @pytest.mark.parametrize(
@@ -110,6 +182,7 @@ def test_another_shape_is_named(value: object, message: str) -> None:
         ("1 / 0", "importing 'subject' failed: ZeroDivisionError"),
         ("raise SystemExit(5)", "importing 'subject' failed: SystemExit"),
         ("def f(:", "importing 'subject' failed: SyntaxError"),
+        ("def find(): ...", r"module 'subject' has no 'fnid'\. Did you mean 'find'"),
     ],
 )
 def test_a_module_that_does_not_import_says_why(
@@ -118,13 +191,9 @@ def test_a_module_that_does_not_import_says_why(
     (tmp_path / "subject.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "subject", raising=False)
     with pytest.raises(UsageError, match=message):
-        load_object("subject:f")
-
-
-def test_a_function_that_is_misspelled_is_suggested() -> None:
-    with pytest.raises(UsageError, match=r"module 'json' has no 'laods'\. Did you mean 'loads'"):
-        load_object("json:laods")
+        load_object("subject:fnid")
 
 
 async def test_a_thread_that_hangs_is_replaced() -> None:
@@ -136,42 +205,6 @@ async def test_a_thread_that_hangs_is_replaced() -> None:
     threads.close()
 
 
-class Own:
-    """An object of a user: each method does what it is given."""
-
-    info: Any = AgentInfo("mine", "own")
-
-    def __init__(self, **methods: Any) -> None:
-        self._methods = methods
-
-    async def open(self) -> None:
-        self._methods.get("open", lambda: None)()
-
-    async def ask(self, query: str, top_k: int) -> Any:
-        return self._methods.get("ask", lambda: AgentAnswer(("a",)))()
-
-    async def close(self) -> None:
-        self._methods.get("close", lambda: None)()
-
-
-def raising(error: BaseException) -> Any:
-    def method() -> None:
-        raise error
-
-    return method
-
-
-async def test_an_object_may_answer_as_a_function_may() -> None:
-    for value in (["a"], {"doc_ids": ["a"]}, AgentAnswer(("a",))):
-        answer = await PythonAgent(Own(ask=lambda value=value: value), name="own").ask("query", 2)
-        assert answer == AgentAnswer(("a",))
-    wrong: tuple[Any, ...] = (None, 5, AgentAnswer((5.5,)))  # type: ignore[arg-type]
-    for other in wrong:
-        with pytest.raises(AgentFailure) as caught:
-            await PythonAgent(Own(ask=lambda value=other: value), name="own").ask("query", 2)
-        assert caught.value.kind is FailureKind.INVALID_ANSWER
-
-
 async def test_methods_of_an_object_may_be_plain_functions() -> None:
     class Plain:
         info = AgentInfo("plain", "own")
@@ -180,23 +213,24 @@ async def test_methods_of_an_object_may_be_plain_functions() -> None:
         def open(self) -> None:
             self.is_open = True
 
-        def ask(self, query: str, top_k: int) -> list[str]:
-            return ["a"] if self.is_open else []
+        def ask(self, query: str, top_k: int) -> AgentAnswer:
+            return AgentAnswer(("a",) if self.is_open else ())
 
         def answer_from(self, query: str, passages: Any) -> dict[str, Any]:
             return {"doc_ids": [], "answer": "given"}
 
         def close(self) -> None:
-            self.is_open = False
+            raise RuntimeError("stuck")
 
-    agent = PythonAgent(Plain(), name="own")
+    agent = as_agent(Plain())
     await agent.open()
+    assert agent.info == Plain.info
     assert (await agent.ask("query", 2)).doc_ids == ("a",)
-    await agent.close()
     taker = context_taker(agent)
     assert taker is not None
     assert (await taker.answer_from("query", [])).answer == "given"
-    assert context_taker(PythonAgent(Own(), name="own")) is None
+    with pytest.warns(UserWarning, match="closing the agent Plain failed: RuntimeError: stuck"):
+        await agent.close()
 
 
 async def test_an_object_needs_only_a_method_that_answers() -> None:
@@ -210,25 +244,83 @@ async def test_an_object_needs_only_a_method_that_answers() -> None:
     assert thread != threading.current_thread().name  # or it would hold up all other calls
     assert agent.info.name.endswith(".Bare")
     assert agent.info.track == "zero-shot"
+    assert context_taker(agent) is None
     await agent.close()
+    assert as_agent(Bare(), name="mine").info.name == "mine"
 
 
-def test_an_object_that_cannot_be_asked_so_is_refused() -> None:
-    class OneParameter:
-        def ask(self, query: str) -> list[str]:
-            return []
-
-    with pytest.raises(UsageError, match=r"f\(query, top_k\), and ask\(query: str\)"):
-        as_agent(OneParameter())
+class OneParameter:
+    def ask(self, query: str) -> list[str]:
+        return []
 
 
-async def test_an_object_that_cannot_be_closed_is_a_warning() -> None:
-    with pytest.warns(UserWarning, match="closing the agent Own failed: RuntimeError: stuck"):
-        await PythonAgent(Own(close=raising(RuntimeError("stuck"))), name="own").close()
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (42, "got int"),
+        (OneParameter, "is a class; pass an instance"),
+        (OneParameter(), r"f\(query, top_k\), and ask\(query: str\)"),
+        (lambda query: ["a"], r"f\(query, top_k\), and <lambda>\(query\) cannot be"),
+        (lambda query, top_k, user: ["a"], "missing a required argument: 'user'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_the_run(target: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        as_agent(target)
 
 
 async def test_an_object_that_does_not_say_what_it_is_is_refused() -> None:
-    own = Own()
-    own.info = {"name": "mine"}
-    with pytest.raises(UsageError, match=r"info of Own must be an .*AgentInfo, got dict"):
+    own = SimpleNamespace(ask=lambda query, top_k: [], info={"name": "mine"})
+    with pytest.raises(UsageError, match=r"info of SimpleNamespace must be an .*, got dict"):
         await PythonAgent(own, name="own").open()
+
+
+@pytest.mark.skipif(
+    "ASSAY_LANGCHAIN" not in os.environ,
+    reason="set ASSAY_LANGCHAIN to a folder with langchain-core and llama-index-core: "
+    "sh scripts/get-retriever-libraries.sh",
+)
+def test_the_real_libraries_are_understood(tmp_path: Path) -> None:
+    script = tmp_path / "look.py"
+    script.write_text(_REAL)
+    source = str(Path(assay.__file__).parents[1])
+    # Ours come first: the folder brings its own versions of what both need.
+    path = os.pathsep.join([source, os.environ["ASSAY_LANGCHAIN"]])
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["langchain", "llamaindex"]
+
+
+_REAL = """
+from assay.targets.python_call import as_search_function, to_plain_answer
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+class Mine(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(id="u", page_content="t", metadata={"id": "d1"}),
+                Document(id="d2", page_content="t")]
+
+assert not callable(Mine())
+assert to_plain_answer(as_search_function(Mine())("x", 5), {"d1"}) == ["d1", "d2"]
+print("langchain")
+
+from llama_index.core.retrievers import BaseRetriever as Base
+from llama_index.core.schema import NodeWithScore, TextNode
+
+class Other(Base):
+    def _retrieve(self, query_bundle):
+        first = TextNode(id_="n1", text="t", metadata={"doc_id": "d1"})
+        return [NodeWithScore(node=first, score=1.0),
+                NodeWithScore(node=TextNode(id_="d2", text="t"), score=0.5)]
+
+assert not callable(Other())
+assert to_plain_answer(as_search_function(Other())("x", 5), {"d1"}) == ["d1", "d2"]
+print("llamaindex")
+"""

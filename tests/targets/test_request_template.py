@@ -1,13 +1,11 @@
 """Requests from templates: what is filled in where, and which are refused before a run."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.targets.test_rest import DATA, agent_for
 
-import assay
 from assay.errors import UsageError
 from assay.net.outbound import OutboundPolicy
 from assay.targets import open_target
@@ -76,11 +74,6 @@ def test_a_request_that_cannot_work_is_refused_before_the_run(
     assert "abc" not in str(caught.value)
 
 
-def test_arguments_of_mcp_tools_are_refused() -> None:
-    with pytest.raises(UsageError, match="names an argument of an MCP tool"):
-        agent_for("http://h/{query}", "query=q")
-
-
 def test_placeholders_are_shown_and_secrets_are_not() -> None:
     text = "rest:http://u:p@h/s?q={query}&n={top_k}&k=${KEY}&token=abc&x={query}y"
     assert redact_target(text) == (
@@ -102,9 +95,3 @@ def test_strangers_read_neither_files_nor_variables(url: str, settings: dict[str
         open_target(
             f"rest:{url}", OpenContext(DATA, policy=policy, request=RequestSettings(**settings))
         )
-
-
-def test_settings_of_requests_are_refused_for_targets_that_make_none(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--preset has no effect on a builtin: target; .* rest:"):
-        assay.evaluate("builtin:bm25", "notes", preset="solr:x", out=tmp_path)
-    assert list(tmp_path.iterdir()) == []

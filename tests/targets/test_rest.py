@@ -1,6 +1,5 @@
 """`rest:` targets: requests from templates, pages, presets, and failures by their right name."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,6 @@ from tests.serve.serving import serving
 from tests.targets.search_services import app as services
 from tests.targets.search_services import best
 
-import assay
 from assay.data import load_dataset
 from assay.errors import AgentFailure, FailureKind
 from assay.targets import Agent, AgentAnswer, open_target
@@ -159,26 +157,6 @@ async def test_a_status_is_classified_and_the_service_is_quoted(
     assert (failure.kind, failure.retryable) == (kind, False)
     assert words in str(failure)
     assert failure.said == "slow down\ufffd[2J"
-
-
-async def test_a_service_is_evaluated_from_python_with_a_baseline_of_another_kind(
-    tmp_path: Path,
-) -> None:
-    async with serving(services) as url:
-        run = await asyncio.to_thread(
-            assay.evaluate,
-            f"rest:{url}/docs/_search",
-            "notes",
-            request={"query": {"multi_match": {"query": "{query}"}}, "size": "{top_k}"},
-            headers=["X-Tenant: a"],
-            mapping=["ids=hits.hits[]._id"],
-            baseline="builtin:bm25",
-            num_queries=5,
-            out=tmp_path,
-        )
-    assert run.comparison is not None
-    assert run.report.summary.successful_queries == 5
-    assert run.report.config.headers == ("X-Tenant: a",)
 
 
 SSE = (

@@ -23,8 +23,3 @@ class ToyAgent:
 
     async def close(self) -> None:
         pass
-
-
-async def probe_toy(http: object, base: str, tried: list[str]) -> str | None:
-    tried.append("toy: not asked")
-    return f"toy:{base}"

@@ -172,8 +172,7 @@ def _outcome(call: "SampleCall") -> str:
 
 def _answer_text(call: "SampleCall") -> str:
     if not call.answer:
-        hint = f"; try: --map '{call.answer_mapping}'" if call.answer_mapping else ""
-        return f"none was read; --answers needs one{hint}"
+        return "none was read; --answers needs one"
     more = "..." if call.answer_length > len(call.answer) else ""
     sizes = f"{counted(call.answer_length, 'character')}, {counted(call.citations, 'citation')}"
     return f"{sizes}: {call.answer}{more}"

@@ -5,8 +5,7 @@ limits neither the size of an answer nor that of a stream, hides Retry-After, an
 into floats.
 
 A reply is a task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0 and
-both HTTP+JSON forms wrap each in an object named after it. All forms are accepted, so that an agent
-that mixes them up is still understood.
+both HTTP+JSON forms wrap each in an object named after it.
 
 The answer of a reply, `{"doc_ids": [...]}`, may be a data part, or text that is JSON, has it in a
 code fence, or wraps it in prose. `--map` reads any other form, and `#text` takes prose for the
@@ -35,7 +34,7 @@ from assay.net.http import (
     too_large,
     with_server_message,
 )
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import printable, quote, redact_url
 from assay.net.sse import EventReader, EventTooLarge
@@ -66,7 +65,6 @@ Parts = list[Mapping[str, Any]]
 Sources = Sequence[Sequence[Mapping[str, Any]]]
 """Where an answer may be, likeliest first; each is a list of parts."""
 
-# Many short texts are the pieces of one that was streamed.
 _MIN_PIECES = 4
 _MAX_PIECE_LENGTH = 40
 _FIRST_POLL = 0.1
@@ -264,7 +262,16 @@ class A2AReply:
 
     def feed(self, result: object) -> None:
         """Take in one result. Raises `AgentFailure` for one that the protocol does not know."""
-        kind, value = _unwrap(result)
+        value: Mapping[str, Any] = result if isinstance(result, Mapping) else {}
+        kind = value.get("kind")
+        if kind not in _WRAPPERS.values():
+            name = next((each for each in _WRAPPERS if isinstance(value.get(each), Mapping)), None)
+            if name is not None:
+                kind, value = _WRAPPERS[name], value[name]
+            elif "status" in value:  # GetTask has the bare task
+                kind = "task"
+            else:
+                raise bad_reply("a result that is neither a task nor a message")
         self._take_metadata(value)
         if kind == "message":
             self._message = _parts(value)
@@ -275,7 +282,14 @@ class A2AReply:
             artifacts = value.get("artifacts") if kind == "task" else None
             for artifact in artifacts if isinstance(artifacts, list) else ():
                 self._take_artifact(artifact, append=False)
-            self._take_status(value.get("status"))
+            status = value.get("status")
+            state = status.get("state") if isinstance(status, Mapping) else None
+            self.state = str(state).lower().removeprefix("task_state_").replace("_", "-")
+            if not isinstance(status, Mapping) or self.state not in _STATES:
+                raise bad_reply("a task in an unknown state")
+            message = status.get("message")
+            self._status = _parts(message) if isinstance(message, Mapping) else []
+            self._take_metadata(message if isinstance(message, Mapping) else {})
         if isinstance(task_id := value.get("taskId", value.get("id")), str):
             self.task_id = task_id
 
@@ -295,24 +309,18 @@ class A2AReply:
         if isinstance(found := holder.get("metadata"), Mapping):
             self.metadata = [found, *self.metadata[: _MAX_METADATA - 1]]
 
-    def _take_status(self, status: object) -> None:
-        state = status.get("state") if isinstance(status, Mapping) else None
-        plain = str(state).lower().removeprefix("task_state_").replace("_", "-")
-        self.state = "canceled" if plain == "cancelled" else plain
-        if not isinstance(status, Mapping) or self.state not in _STATES:
-            raise bad_reply("a task in an unknown state")
-        message = status.get("message")
-        self._status = _parts(message) if isinstance(message, Mapping) else []
-        if isinstance(message, Mapping):
-            self._take_metadata(message)
-
     def _take_artifact(self, artifact: object, *, append: bool) -> None:
         if not isinstance(artifact, Mapping):
             raise bad_reply("an artifact that is not an object")
         self._take_metadata(artifact)
         key, parts = str(artifact.get("artifactId", "")), _parts(artifact)
         if append and key in self._artifacts:
-            _append(self._artifacts[key], parts)
+            earlier = self._artifacts[key]
+            if earlier and parts and "text" in earlier[-1] and "text" in parts[0]:
+                # A text that came in pieces is one text.
+                whole = "".join(texts_of([earlier.pop(), parts[0]]))
+                parts = [{**parts[0], "text": whole}, *parts[1:]]
+            earlier += parts
         elif len(self._artifacts) < _MAX_ARTIFACTS:
             self._artifacts[key] = parts
 
@@ -320,21 +328,6 @@ class A2AReply:
 def bad_reply(what: str) -> AgentFailure:
     """The failure for a reply that breaks the protocol."""
     return AgentFailure(FailureKind.PROTOCOL, f"the agent sent {what}")
-
-
-def _unwrap(result: object) -> tuple[str, Mapping[str, Any]]:
-    if isinstance(result, Mapping):
-        kind = result.get("kind")
-        if isinstance(kind, str) and kind in _WRAPPERS.values():
-            return kind, result
-        for name, wrapped in _WRAPPERS.items():
-            if isinstance(result.get(name), Mapping):
-                return wrapped, result[name]
-        if "messageId" in result:  # agents of 0.2 leave the kind out
-            return "message", result
-        if "status" in result:
-            return "task", result
-    raise bad_reply("a result that is neither a task nor a message")
 
 
 def texts_of(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -345,18 +338,6 @@ def texts_of(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _parts(holder: Mapping[str, Any]) -> Parts:
     parts = holder.get("parts", holder.get("content"))
     return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
-
-
-def _append(parts: Parts, more: Parts) -> None:
-    """Add what a stream sent later; a text that came in pieces is one text."""
-    if parts and more and _is_text(parts[-1]) and _is_text(more[0]):
-        parts[-1] = {**parts[-1], "text": parts[-1]["text"] + more[0]["text"]}
-        more = more[1:]
-    parts += more
-
-
-def _is_text(part: Mapping[str, Any]) -> bool:
-    return isinstance(part.get("text"), str) and part.get("data") is None
 
 
 async def read_response(response: httpx.Response, interface: Interface, reply: A2AReply) -> None:
@@ -386,7 +367,19 @@ def _result_in(body: bytes, interface: Interface, status: int) -> object:
     content = parse_object(body)
     error = content.get("error") if content else None
     if isinstance(error, dict) or status != 200:
-        failure = _failure_in(error if isinstance(error, dict) else {}, status)
+        # By the code: the message may hold anything, a stack trace or the query included.
+        code = error.get("code") if isinstance(error, dict) else None
+        failure = AgentFailure(FailureKind.AGENT_ERROR, f"error {code}")
+        if code in _UNKNOWN_METHOD or status in (404, 405, 501):
+            failure = UnknownMethod(FailureKind.PROTOCOL, f"HTTP {status}, error {code}")
+        elif status != 200:
+            kind = FailureKind.AGENT_ERROR if status >= 500 else FailureKind.PROTOCOL
+            failure = AgentFailure(kind, f"HTTP {status}", status=status)
+        elif code in _BAD_REQUEST:
+            message = f"the agent refused the request: error {code}"
+            failure = AgentFailure(FailureKind.PROTOCOL, message)
+        elif not isinstance(code, int):
+            failure = AgentFailure(FailureKind.AGENT_ERROR, "an error, no code")
         failure.said = quote(body)
         raise failure
     if content is None:
@@ -398,64 +391,48 @@ def _result_in(body: bytes, interface: Interface, status: int) -> object:
     return content["result"]
 
 
-def _failure_in(error: JsonObject, status: int) -> AgentFailure:
-    """By the code: the message may hold anything, a stack trace or the query included."""
-    code = error.get("code")
-    if code in _UNKNOWN_METHOD:
-        return UnknownMethod(FailureKind.PROTOCOL, f"error {code}")
-    if status in (404, 405, 501):
-        return UnknownMethod(FailureKind.PROTOCOL, f"HTTP {status}", status=status)
-    if status != 200:
-        kind = FailureKind.AGENT_ERROR if status >= 500 else FailureKind.PROTOCOL
-        return AgentFailure(kind, f"HTTP {status}", status=status)
-    if code in _BAD_REQUEST:
-        return AgentFailure(FailureKind.PROTOCOL, f"the agent refused the request: error {code}")
-    known = isinstance(code, int)
-    return AgentFailure(FailureKind.AGENT_ERROR, f"error {code}" if known else "an error, no code")
-
-
 def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -> AgentAnswer:
     """The answer in a reply. Raises `AgentFailure` if there is none.
 
     Without a mapping it is the first object with `doc_ids`; in `prose`, ids are in brackets.
     """
     values = list(_values(sources))
-    text = "\n".join(filter(None, map(_joined, sources)))
+    text = "\n".join(filter(None, (_text_of(list(texts_of(parts))) for parts in sources)))
     everything = [Received(text or json.dumps(value), value) for value in values]
     everything = everything or [Received(text, problem="the agent's answer contains no JSON")]
     reader.last = everything[0]
-    if (reader.mapping and not (prose and not values)) or (prose and values):
-        return _first_read(everything, reader)
-    if prose:
+    if prose and not values:
         return _read_prose(everything[0], reader)
-    plain = next((each for each in values if isinstance(each, Mapping) and "doc_ids" in each), None)
+    if reader.mapping or prose:
+        failures = []
+        for received in everything:  # the first that the mapping fits
+            try:
+                return reader.read(received)
+            except AgentFailure as failure:
+                failures.append(failure)
+        raise failures[0]
     try:
-        if plain is None:
-            raise invalid_answer(_what_instead(values, sum(map(len, sources))))
-        return read_answer(plain)
+        for value in values:
+            if isinstance(value, Mapping) and "doc_ids" in value:
+                return read_answer(value)
+        parts = sum(map(len, sources))
+        message = f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"
+        if values and isinstance(values[0], Mapping):
+            message = "the answer is an object without 'doc_ids'"
+        elif values:
+            kind = type(values[0]).__name__
+            message = f"the answer is a {kind}, not an object with 'doc_ids'"
+        elif parts:
+            message += f"; {PLAIN_TEXT_HINT}"
+        raise invalid_answer(message)
     except AgentFailure as failure:
         raise reader.with_suggestion(failure, everything[0]) from None
 
 
-def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
-    texts = list(texts_of(parts))
+def _text_of(texts: Sequence[str]) -> str:
+    # The SDK's task store keeps the pieces of a streamed text as parts of one artifact.
     pieces = len(texts) >= _MIN_PIECES and sum(map(len, texts)) < _MAX_PIECE_LENGTH * len(texts)
-    return "".join(texts).strip() if pieces else "\n".join(text.strip() for text in texts)
-
-
-def _first_read(everything: Sequence[Received], reader: AnswerReader) -> AgentAnswer:
-    """What a mapping finds in the first value that it fits."""
-    *others, last = everything
-    first: AgentFailure | None = None
-    for received in others:
-        try:
-            return reader.read(received)
-        except AgentFailure as failure:
-            first = first or failure
-    try:
-        return reader.read(last)
-    except AgentFailure as failure:
-        raise (first or failure) from None
+    return ("" if pieces else "\n").join(texts).strip()
 
 
 def _read_prose(received: Received, reader: AnswerReader) -> AgentAnswer:
@@ -478,16 +455,5 @@ def _values(sources: Sources) -> Iterator[object]:
             if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
                 yield data["data"]  # the protobuf form of 0.3 has one more layer
         texts = list(texts_of(parts))
-        for text in texts:
+        for text in [*texts, *(["".join(texts)] if len(texts) > 1 else [])]:
             yield from json_values(text)
-        if len(texts) > 1:  # a text that was streamed in pieces
-            yield from json_values("".join(texts))
-
-
-def _what_instead(values: Sequence[object], parts: int) -> str:
-    if values and isinstance(values[0], Mapping):
-        return "the answer is an object without 'doc_ids'"
-    if values:
-        return f"the answer is a {type(values[0]).__name__}, not an object with 'doc_ids'"
-    missing = f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"
-    return f"{missing}; {PLAIN_TEXT_HINT}" if parts else missing

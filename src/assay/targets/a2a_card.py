@@ -213,7 +213,7 @@ def normal_version(declared: str) -> str:
     A server of SDK 1.x that declares no version is announced to old clients as 0.3, and
     agents on 0.2.x speak what 0.3 speaks.
     """
-    major = declared.strip().lstrip("vV").partition(".")[0]
+    major = declared.partition(".")[0]
     return V10 if major.isdecimal() and major.strip("0") else V03
 
 
@@ -249,8 +249,15 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
     for place in places(base):
         shown = redact_url(place)
         try:
-            async with asyncio.timeout(_CARD_SECONDS):
-                document = await _fetch(http, place)
+            async with (
+                asyncio.timeout(_CARD_SECONDS),
+                exchange(http, "GET", place, headers={"Accept": "application/json"}) as response,
+            ):
+                if failed := failure_of_status(response):
+                    raise failed
+                if response.status_code != 200:
+                    raise ValueError(f"HTTP {response.status_code}")
+                document = await read_body(response)
             return replace(read_card(parse_json(document)), place=place, document=document)
         except TimeoutError:
             raise TargetLoading(
@@ -258,9 +265,18 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
                 "the agent is still starting, or hangs"
             ) from None
         except AgentFailure as failure:
-            if failure.kind is FailureKind.CONNECTION:
-                raise _unavailable(base, shown, failure) from None
-            tried.append(f"{shown}: {failure}")
+            if failure.kind is not FailureKind.CONNECTION:
+                tried.append(f"{shown}: {failure}")
+            elif failure.status is None:
+                raise TargetError(
+                    f"nothing responds at {redact_url(base)}: {failure}; is the agent running, and "
+                    "is this its host and port?"
+                ) from None
+            else:
+                raise TargetLoading(
+                    f"{shown} responds with {failure}: the agent has not started yet, or its proxy "
+                    "cannot reach it"
+                ) from None
         except orjson.JSONDecodeError:
             tried.append(f"{shown}: not JSON")
         except ValueError as error:
@@ -270,27 +286,6 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
         f"no agent card found for {redact_url(base)}; tried:{lines}\n"
         "Is this the URL of an A2A agent? To see what responds there, run: assay doctor URL"
     )
-
-
-def _unavailable(base: str, place: str, failure: AgentFailure) -> TargetError:
-    if failure.status is None:
-        return TargetError(
-            f"nothing responds at {redact_url(base)}: {failure}; is the agent running, and is this "
-            "its host and port?"
-        )
-    return TargetLoading(
-        f"{place} responds with {failure}: the agent has not started yet, or its proxy cannot "
-        "reach it"
-    )
-
-
-async def _fetch(http: httpx.AsyncClient, place: str) -> bytes:
-    async with exchange(http, "GET", place, headers={"Accept": "application/json"}) as response:
-        if failure := failure_of_status(response):
-            raise failure
-        if response.status_code != 200:
-            raise ValueError(f"HTTP {response.status_code}")
-        return await read_body(response)
 
 
 async def correct_addresses(card: Card, policy: OutboundPolicy) -> tuple[Card, tuple[Finding, ...]]:

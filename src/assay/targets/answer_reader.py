@@ -29,7 +29,6 @@ from assay.targets.detection import (
     IdDetector,
     detect_answer,
     detect_citations,
-    detect_lines,
     detect_list,
     strings_in,
     suggest_mapping,
@@ -58,7 +57,6 @@ _KEYS = (*EXPRESSIONS, *ARGUMENTS, "results", "doc_id")  # the last two are of t
 _REGEX = "re:"
 _MAX_LENGTH = 2000
 _MAX_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
-_PLAIN_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _CHUNK_IDS = ("id", "chunk_id", "_id")
 _DOCUMENT_IDS = ("doc_id", "document_id", "docid", "source_id")
 _TEXTS = ("text", "content", "page_content", "body", "chunk")
@@ -69,7 +67,6 @@ _READ_KEYS = frozenset(
 )
 
 Texts = tuple[str, ...]
-_Evaluate = Callable[["Received"], Any]
 _MISSING: Any = object()
 
 
@@ -158,16 +155,16 @@ class AnswerReader:
 
     def __init__(self, mapping: Mapping[str, str], known: Container[str] = ()) -> None:
         self.mapping = mapping
-        self._evaluate: dict[str, _Evaluate] = {
+        self.known = known
+        self.last: Received | None = None
+        self._expressions = {
             key: _compile(key, text)
             for key, text in mapping.items()
             if key in EXPRESSIONS or key == "results"
         }
         self._items = _projected(mapping.get("ids", ""))
         self._detector = IdDetector(known, mapping.get("doc_id"))
-        self.known = known
         self._suggestions = 0
-        self.last: Received | None = None
 
     def read(self, received: Received) -> AgentAnswer:
         """The answer. Raises `AgentFailure` if what was received cannot be one."""
@@ -191,10 +188,16 @@ class AnswerReader:
     def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
         value = None if received.value is _MISSING else received.value
-        mapped = "answer" in self._evaluate
-        answer = self._one_text("answer", received) if mapped else detect_answer(value)
+        answer = detect_answer(value)
+        if "answer" in self._expressions:
+            found = self._expressions["answer"](received)
+            if isinstance(found, list) and self.mapping["answer"].startswith(_REGEX):
+                found = found[0] if found else None
+            if not (found is None or (isinstance(found, str) and is_unicode(found))):
+                raise self._mismatch("answer", f"{_kind(found)}, not a text", received)
+            answer = found
         citations = self._texts("citations", received)
-        steps = read_steps(self._list("steps", received)) if "steps" in self._evaluate else None
+        steps = read_steps(self._list("steps", received)) if "steps" in self.mapping else None
         return AgentAnswer(
             doc_ids,
             answer,
@@ -209,7 +212,7 @@ class AnswerReader:
         self, received: Received, doc_ids: Texts, answer: str | None
     ) -> tuple[ContextChunk, ...]:
         """The passages that an answer was written from; by default the documents' own texts."""
-        if "contexts" in self._evaluate:
+        if "contexts" in self.mapping:
             return read_contexts(self._list("contexts", received))
         texts = self._texts("texts", received)
         titles = self._texts("titles", received) or ()
@@ -226,17 +229,22 @@ class AnswerReader:
         """The document ids alone."""
         mapped = self._texts("ids", received)
         if mapped is not None:
-            self._require_ids(len(mapped), received)
+            # JMESPath passes over results without an id, and all others would move up.
+            items = None if self._items is None else self._items.search(received.value)
+            if isinstance(items, list) and len(items) > len(mapped) and not received.messages:
+                raise invalid_answer(
+                    f"--map ids={self.mapping['ids']}: {len(items) - len(mapped)} of {len(items)} "
+                    f"items have no id there; received {shorten(received.value)}; to leave them "
+                    'out, write items[?id].id; to let them hold their places, items[].[id || `"-"`]'
+                    "[]"
+                )
             return tuple(map(document_id, mapped))
-        value = received.value
-        items = None if value is _MISSING else detect_list(value, self.known)
+        items = None if received.value is _MISSING else detect_list(received.value)
         if "answer" in self.mapping and items is None and "results" not in self.mapping:
             return ()  # an application that only answers
-        if value is _MISSING and (lines := detect_lines(received.text, self.known)):
-            return self._detector.detect(lines)
         value = received.require_value()
-        if "results" in self._evaluate:
-            items = self._evaluate["results"](received)
+        if "results" in self.mapping:
+            items = self._expressions["results"](received)
         if not isinstance(items, list):
             raise invalid_answer(
                 "the answer has no list of documents; received "
@@ -245,13 +253,24 @@ class AnswerReader:
         return self._detector.detect(items)
 
     def _texts(self, key: str, received: Received) -> Texts | None:
-        if key not in self._evaluate:
+        if key not in self.mapping:
             return None
-        found = self._list(key, received)
-        return tuple(self._text(key, item, place, received) for place, item in enumerate(found))
+        texts = []
+        for place, item in enumerate(self._list(key, received), start=1):
+            if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
+                item = int(item)  # a data part of A2A turns every integer into a float
+            if (
+                isinstance(item, bool)
+                or not isinstance(item, str | int)
+                or not is_unicode(str(item))
+            ):
+                what = f"{_kind(item)} as item {place}, not a text"
+                raise self._mismatch(key, what, received)
+            texts.append(str(item))
+        return tuple(texts)
 
     def _list(self, key: str, received: Received) -> list[Any]:
-        found = self._evaluate[key](received)
+        found = self._expressions[key](received)
         if isinstance(found, list):
             return found
         what = f"{_kind(found)}, not a list"
@@ -259,44 +278,15 @@ class AnswerReader:
             what = f"nothing; if that is an answer without documents, add: || `[]` (--map {key})"
         raise self._mismatch(key, what, received)
 
-    def _require_ids(self, found: int, received: Received) -> None:
-        """Refuse results without an id: JMESPath passes over them, and all others would move up."""
-        items = None if self._items is None else self._items.search(received.value)
-        if not isinstance(items, list) or len(items) <= found or received.messages:
-            return
-        raise invalid_answer(
-            f"--map ids={self.mapping['ids']}: {len(items) - found} of {len(items)} items have no "
-            f"id there; received {shorten(received.value)}; write an expression such as "
-            'items[].[id || `"none"`][] to let them hold their places, or items[?id].id to leave '
-            "them out"
-        )
-
-    def _text(self, key: str, item: Any, place: int, received: Received) -> str:
-        if isinstance(item, str) and is_unicode(item):
-            return item
-        if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
-            return str(int(item))
-        if isinstance(item, int) and not isinstance(item, bool):
-            return str(item)
-        raise self._mismatch(key, f"{_kind(item)} as item {place + 1}, not a text", received)
-
     def _mismatch(self, key: str, what: str, received: Received) -> AgentFailure:
         """An expression that does not fit the answer."""
         shown = "no JSON" if received.value is _MISSING else shorten(received.value)
         return invalid_answer(f"--map {key}={self.mapping[key]} yields {what}; received {shown}")
 
-    def _one_text(self, key: str, received: Received) -> str | None:
-        found = self._evaluate[key](received)
-        if isinstance(found, list) and self.mapping[key].startswith(_REGEX):
-            found = found[0] if found else None
-        if found is None or (isinstance(found, str) and is_unicode(found)):
-            return found
-        raise self._mismatch(key, f"{_kind(found)}, not a text", received)
-
     def _scores(self, received: Received, count: int) -> tuple[float, ...]:
-        if "scores" not in self._evaluate:
+        if "scores" not in self.mapping:
             return ()
-        found = self._evaluate["scores"](received)
+        found = self._expressions["scores"](received)
         numbers = [_number(each) for each in found] if isinstance(found, list) else []
         if None in numbers or len(numbers) != count or not isinstance(found, list):
             what = f"{shorten(found)}, not one number for each of {count} ids"
@@ -304,13 +294,14 @@ class AnswerReader:
         return tuple(map(float, found))
 
 
-def _compile(key: str, text: str) -> _Evaluate:
+def _compile(key: str, text: str) -> Callable[[Received], Any]:
+    """What finds the value of `--map KEY=EXPR` in an answer. Raises `UsageError`."""
     if len(text) > _MAX_LENGTH:
         raise UsageError(f"--map {key}=... has {len(text)} characters; at most {_MAX_LENGTH}")
     if text.startswith(_REGEX):
         return _compile_pattern(key, text.removeprefix(_REGEX))
     try:
-        expression = jmespath.compile(_quote_hyphens(text))
+        expression = jmespath.compile(text)
     except JMESPathError as error:
         reason = " ".join(str(error).split("\n")[0].split())[:160]
         raise UsageError(
@@ -330,26 +321,19 @@ def _compile(key: str, text: str) -> _Evaluate:
     return evaluate
 
 
-def _quote_hyphens(text: str) -> str:
-    """As JMESPath wants it: a field's name that has a hyphen in quotes."""
-    if _PLAIN_PATH.fullmatch(text) and "-" in text:
-        return ".".join(f'"{step}"' for step in text.split("."))
-    return text
-
-
 def _projected(text: str) -> ParsedResult | None:
     """The list whose items an expression reads one by one, `hits[]` of `hits[].id`; None if it
     reads no list so, or filters it.
     """
     if not text or text.startswith(_REGEX):
         return None
-    parsed = jmespath.compile(_quote_hyphens(text)).parsed
+    parsed = jmespath.compile(text).parsed
     if parsed["type"] == "or_expression":  # hits[].id || `[]`
         parsed = parsed["children"][0]
     return ParsedResult(text, parsed["children"][0]) if parsed["type"] == "projection" else None
 
 
-def _compile_pattern(key: str, pattern: str) -> _Evaluate:
+def _compile_pattern(key: str, pattern: str) -> Callable[[Received], list[str]]:
     try:
         compiled = re.compile(pattern)
         problem = "" if compiled.groups == 1 else f"it has {compiled.groups} groups"

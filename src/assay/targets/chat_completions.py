@@ -6,10 +6,9 @@ text or by `--map`; retrieved ids, if the service returns any beside the message
 fields to the request, such as `{"stream": true, "temperature": 0}`.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import orjson
 
@@ -155,23 +154,20 @@ def _merged(received: Received) -> JsonObject:
         choices = chunk.pop("choices", None)
         whole |= {key: value for key, value in chunk.items() if value is not None}
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                begun = True
-                finished = finished or choice.get("finish_reason") is not None
-                delta = choice.get("delta")
-                _add_delta(message, delta if isinstance(delta, dict) else {})
+            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+                continue
+            begun = True
+            finished = finished or choice.get("finish_reason") is not None
+            delta = choice.get("delta")
+            for key, value in delta.items() if isinstance(delta, dict) else ():
+                kind = type(value)
+                if kind in (str, list) and isinstance(message.get(key), kind) and key != "role":
+                    message[key] += value
+                elif value is not None:
+                    message[key] = value
     if not finished and "error" not in whole:
         raise AgentFailure(FailureKind.PROTOCOL, "the stream ended before the answer did")
     return {**whole, "choices": [{"message": message}]} if begun else whole
-
-
-def _add_delta(message: JsonObject, delta: JsonObject) -> None:
-    for key, value in delta.items():
-        kind = type(value)
-        if kind in (str, list) and isinstance(message.get(key), kind) and key != "role":
-            message[key] += value
-        elif value is not None:
-            message[key] = value
 
 
 def _annotated(message: JsonObject, known: Container[str]) -> tuple[str, ...]:
@@ -192,18 +188,12 @@ def _annotated(message: JsonObject, known: Container[str]) -> tuple[str, ...]:
 def _sources(value: JsonObject, message: JsonObject, known: Container[str]) -> tuple[str, ...]:
     """The ids that the service returns beside its message: the first list with a known one."""
     first: tuple[str, ...] = ()
-    for items in _lists(value, message):
-        with suppress(AgentFailure):
-            ids = IdDetector(known).detect(items)
-            if any(each in known for each in ids):
-                return ids
-            first = first or ids
-    return first
-
-
-def _lists(value: JsonObject, message: JsonObject) -> Iterator[Sequence[Any]]:
     context = message.get("context")
     for holder in (context if isinstance(context, dict) else {}, message, value):
-        for name in _SOURCES:
-            if isinstance(holder.get(name), list) and holder[name]:
-                yield holder[name]
+        for items in (holder.get(name) for name in _SOURCES):
+            with suppress(AgentFailure):
+                ids = IdDetector(known).detect(items if isinstance(items, list) else [])
+                if any(each in known for each in ids):
+                    return ids
+                first = first or ids
+    return first

@@ -231,9 +231,18 @@ class ContractAgent(HttpAgent):
             )
         else:
             response = await run_sync(self.http, self._base, request, max_bytes=self._max_bytes)
-        if not response.ok:
-            raise _run_error(response)
-        return self._reader.read(response)
+        if response.ok:
+            return self._reader.read(response)
+        # By its code: the agent's own message may repeat the query.
+        code = response.error.code if response.error else ""
+        known = code if code in set(ErrorCode) else "unknown code"
+        raise AgentFailure(
+            FailureKind.AGENT_ERROR,
+            f"the run ended with an error ({known})",
+            # The status that the contract has for it, also where it comes in a stream.
+            status=503 if code == ErrorCode.OVERLOADED else None,
+            said=quote(response.error.message) if response.error else "",
+        )
 
 
 def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
@@ -241,17 +250,3 @@ def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
     if task == "LIT_RETRIEVAL":
         return {"query": query[:1000], "max_results": top_k}
     return {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}
-
-
-def _run_error(response: AgentRunResponse) -> AgentFailure:
-    """By its code: the agent's own message may repeat the query."""
-    code = response.error.code if response.error else ""
-    known = code if code in set(ErrorCode) else "unknown code"
-    message = f"the run ended with an error ({known})"
-    return AgentFailure(
-        FailureKind.AGENT_ERROR,
-        message,
-        # The status that the contract has for it, also where it comes in a stream.
-        status=503 if code == ErrorCode.OVERLOADED else None,
-        said=quote(response.error.message) if response.error else "",
-    )

@@ -1,13 +1,13 @@
-"""Finds document ids and answers in what no mapping describes, and suggests the mapping that does.
+"""Finds document ids and citations in what no mapping describes, and suggests the mapping.
 
-The list of results is found by its name, or as the only list there is. The field that holds the id
-is the first one whose values are documents of the data set.
+The list of results is found by its name, or as the only list there is; the field with the id by its
+name, and because its values are documents of the data set. Anything else is an error that suggests
+the mapping: a wrong guess would be a wrong figure.
 """
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,7 +20,6 @@ from assay.targets.protocol import document_id, invalid_answer
 _MAX_STARTS = 64
 _MAX_DEPTH = 3
 _PROSE_WORDS = 4
-_SAMPLED_IDS = 100
 # A pattern may take time that grows with the square of a text that an agent chose.
 _MAX_READ = 5_000
 
@@ -41,12 +40,6 @@ _IDS = word_list(
 _INNER = ("document", "metadata", "payload", "_source", "entity", "node")
 _ID_LISTS = ("doc_ids", "document_ids", "ids")
 _ANSWERS = ("generated_answer", "answer")
-_ANSWER_NAMES = word_list(
-    "answer output response reply completion generat result summary content text message"
-)
-_OTHER_NAMES = word_list(
-    "question query prompt input instruction system error status model url uri link title"
-)
 
 # [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
 _NUMBER_MARK = re.compile(
@@ -61,11 +54,8 @@ _PATTERNS = (
     r"\"\w*(?:id|ref)\": ?\"([^\"]+)\"",
     r"(?i)\bid[:=]\s?([^\s,;)\]\"]+)",
     r"/([^/\s\"<>]+)\.\w{2,4}\b",
-    r"(?m)^[ \t\d.*|-]{1,20}\b([\w.-]+)",
+    r"(?m)^[ \t\d.*|-]{0,20}\b([\w.-]+)",
 )
-
-Form = Callable[[str], str]
-_Row = Mapping[str, str | None]
 
 
 def json_values(text: str) -> Iterator[object]:
@@ -105,7 +95,7 @@ def _page_name(value: str) -> str:
     return name if name and suffix.isalnum() and len(suffix) <= 5 else _file_name(value)
 
 
-_FORMS: tuple[Form, ...] = (str, _in_brackets, _page_name, _file_name)
+_FORMS: tuple[Callable[[str], str], ...] = (str, _in_brackets, _page_name, _file_name)
 
 
 def known_form(text: str, known: Container[str]) -> str | None:
@@ -114,16 +104,16 @@ def known_form(text: str, known: Container[str]) -> str | None:
 
 
 class IdDetector:
-    """Detects which field of which list holds the ids; once it is certain, it stays with it.
+    """Detects which field of the results holds the ids; once it is certain, it stays with it.
 
-    `known` are the ids of the data set: the field that has held one of them is the id's field.
-    `field` is the field that holds the id, if the user has named it.
+    `known` are the ids of the data set, `field` is the field that holds the id, if the user has
+    named it.
     """
 
     def __init__(self, known: Container[str], field: str | None = None) -> None:
         self._known = known
         self._field = field
-        self._settled: tuple[str, Form] | None = None
+        self._settled: tuple[str, Callable[[str], str]] | None = None
 
     def detect(self, items: Sequence[Any]) -> tuple[str, ...]:
         """The id of each result. Raises `AgentFailure` if one has none."""
@@ -131,106 +121,48 @@ class IdDetector:
         if not rows:
             return ()
         name, form = self._settled or self._settle(rows)
-        if self._settled is None and all(isinstance(item, str) for item in items):
-            self._require_ids(items)
-        ids = []
-        for place, row in enumerate(rows, start=1):
-            if name not in row:
-                what = f"result {place} has no field {name!r}" if place > 1 else "no ids were found"
-                raise invalid_answer(what)
-            if (value := row[name]) is None:
-                raise invalid_answer("the id of a result is neither a string nor an integer")
-            ids.append(document_id(form(value)))
-        return tuple(ids)
-
-    def _require_ids(self, items: Sequence[str]) -> None:
-        """Sentences are not ids, unless those of the data set are sentences too."""
-        ids = self._known if isinstance(self._known, Iterable) else ()
-        if any(map(_is_prose, items)) and not any(map(_is_prose, islice(ids, _SAMPLED_IDS))):
+        prose = (isinstance(x, str) and len(x[:1000].split()) >= _PROSE_WORDS for x in items)
+        if self._settled is None and any(prose):
             raise invalid_answer(
                 "the results are texts, not ids; to read ids from text, --map 'ids=re:PATTERN'"
             )
+        ids = []
+        for place, row in enumerate(rows, start=1):
+            if name not in row:
+                what = f"result {place} has no id in {name!r}" if place > 1 else "no ids were found"
+                raise invalid_answer(what)
+            ids.append(document_id(form(row[name])))
+        return tuple(ids)
 
-    def _settle(self, rows: Sequence[_Row]) -> tuple[str, Form]:
-        # A number is the column of a result that is a list.
-        usual = [n for n in _IDS if n in rows[0]] + [n for n in rows[0] if n.isdecimal()]
-        names = [self._field] if self._field else usual
-        # Whatever it is called, a field with ids of the data set is the id's field.
-        others = [] if self._field else [name for name in rows[0] if name not in usual]
-        found = [each for name in names if (each := self._known_values(name, rows))]
-        more = [each for name in others if (each := self._known_values(name, rows))]
-        found += sorted(more, key=lambda each: -len(each[2]))
-        # If ids are numbers, a place in the list looks like one.
-        certain = [each for each in found if each[2] != _places_of(each[2])]
-        if not certain:
-            name, form, _ = next(iter(found), (next(iter(names), "doc_id"), str, ()))
-            return name, form  # wait for the next answer
-        (name, form, values), *rest = certain
-        rivals = [each for each in rest if name in others and len(each[2]) == len(values)]
-        if rivals and all(map(str.isdecimal, values)) and rivals[0][2] != values:
-            raise invalid_answer(
-                f"the fields {name!r} and {rivals[0][0]!r} both hold numbers that are ids of the "
-                f"data set; name the one that is the id: --map doc_id={rivals[0][0]}"
-            )
-        self._settled = (name, form)
-        return self._settled
-
-    def _known_values(
-        self, name: str, rows: Sequence[_Row]
-    ) -> tuple[str, Form, tuple[str, ...]] | None:
-        """A field with the form of its ids and those that the data set knows, each once."""
-        texts = [row.get(name) or "" for row in rows]
-        known = {
-            form: tuple(each for each in dict.fromkeys(map(form, texts)) if each in self._known)
-            for form in _FORMS
-        }
-        best = max(_FORMS, key=lambda form: len(known[form]))
-        return (name, best, known[best]) if known[best] else None
+    def _settle(self, rows: Sequence[Mapping[str, str]]) -> tuple[str, Callable[[str], str]]:
+        names = [self._field] if self._field else [name for name in _IDS if name in rows[0]]
+        for name in names:
+            texts = [row.get(name, "") for row in rows]
+            hits = [sum(form(text) in self._known for text in texts) for form in _FORMS]
+            # If ids are numbers, a place in the list looks like one.
+            first = int(texts[0] != "0")
+            places = list(map(str, range(first, first + len(texts))))
+            if any(hits) and (texts != places or self._field):
+                self._settled = name, _FORMS[hits.index(max(hits))]
+                return self._settled
+        return next(iter(names), "doc_id"), str  # not certain: wait for the next answer
 
 
-def _places_of(values: Sequence[str]) -> tuple[str, ...]:
-    """The numbers of as many places, from 0 if the values begin with it, else from 1."""
-    first = 0 if values[0] == "0" else 1
-    return tuple(map(str, range(first, first + len(values))))
-
-
-def _is_prose(text: str) -> bool:
-    return len(text[:1000].split()) >= _PROSE_WORDS
-
-
-def _fields(item: Any) -> _Row:
-    """Strings and integers of a result, its own before those of a nested document.
-
-    None for a field that should hold an id and holds something else. The fields of a list, such as
-    `["n1", 0.7]`, are its columns, counted from 0.
-    """
+def _fields(item: Any) -> dict[str, str]:
+    """Strings and integers of a result, its own before those of a nested document."""
     if isinstance(item, str):
         return {"doc_id": item}
-    if isinstance(item, list):
-        return dict(_pairs({str(place): each for place, each in enumerate(item)}))
-    fields: dict[str, str | None] = {}
-    for name, value in _pairs(item) if isinstance(item, dict) else ():
-        if value is not None or name not in fields:
-            fields[name] = value
+    fields: dict[str, str] = {}
+    for name, value in item.items() if isinstance(item, dict) else ():
+        if name in _INNER and isinstance(value, dict):
+            fields = _fields(value) | fields
+        elif isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            fields[name] = str(value)
     return fields
 
 
-def _pairs(item: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    for name in _INNER:
-        if isinstance(item.get(name), dict):
-            yield from _pairs(item[name])
-    for name, value in item.items():
-        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-            yield name, str(value)
-        elif name in _IDS and not isinstance(value, dict):
-            yield name, None
-
-
-def detect_list(
-    value: Any, known: Container[str] = (), depth: int = _MAX_DEPTH
-) -> list[Any] | None:
-    """The list that holds the results: by its name, else the only one there is, or the only one
-    with ids of the data set.
+def detect_list(value: Any, depth: int = _MAX_DEPTH) -> list[Any] | None:
+    """The list that holds the results: by its name, else the only one there is.
 
     A list in a list, as servers answer that take several queries at once, is the inner one.
     """
@@ -243,23 +175,10 @@ def detect_list(
         if found and all(type(each) in (str, int) for each in found):
             return list(map(str, found))
     for name in _LISTS:
-        if name in value and (found := detect_list(value[name], known, depth - 1)) is not None:
+        if name in value and (found := detect_list(value[name], depth - 1)) is not None:
             return found
     lists = [each for each in value.values() if isinstance(each, list)]
-    if not lists:  # an object of another name may hold it
-        objects = [each for each in value.values() if isinstance(each, dict)]
-        inner = (detect_list(each, known, depth - 1) for each in objects)
-        lists = [each for each in inner if each is not None]
-    if len(lists) > 1:
-        lists = [each for each in lists if find_known(each, known) is not None]
     return lists[0] if len(lists) == 1 else None
-
-
-def detect_lines(text: str, known: Container[str]) -> list[str]:
-    """The lines of a text that has one id or path a line, and one of the data set at least."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    single = all(len(line.split()) == 1 for line in lines)
-    return lines if single and any(known_form(line, known) for line in lines) else []
 
 
 def detect_answer(value: Any) -> str | None:
@@ -311,13 +230,9 @@ def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
     for key, each in value.items() if isinstance(value, dict) else ():
         inner = find_known(each, known, depth - 1)
         if inner is not None:
-            return f"{_path_step(key)}.{inner}".replace(".[", "[").rstrip(".")
+            step = key if key.isascii() and key.isidentifier() else json.dumps(key)
+            return f"{step}.{inner}".replace(".[", "[").rstrip(".")
     return None
-
-
-def _path_step(key: str) -> str:
-    """A key as JMESPath writes it."""
-    return key if key.isascii() and key.isidentifier() else json.dumps(key)
 
 
 def strings_in(value: Any, depth: int = 8) -> Iterator[str]:
@@ -345,35 +260,3 @@ def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
             if hits and 2 * len(hits) >= len(found):
                 return f"ids=re:{pattern}"
     return ""
-
-
-def suggest_answer(value: Any, question: str = "") -> str:
-    """The expression for the text of an answer in JSON; empty if there is none.
-
-    It is the longest prose under a name that answers have, else any, first outside of lists: in
-    these are the passages. `question` is what was asked, which many applications send back.
-    """
-
-    def rank(leaf: tuple[str, str]) -> tuple[bool, bool, int]:
-        name = leaf[0].rpartition(".")[2].lower()
-        return "[0]" not in leaf[0], any(each in name for each in _ANSWER_NAMES), len(leaf[1])
-
-    texts = [
-        (path, text)
-        for path, text in _leaves(value)
-        if len(text.split()) > 1
-        and text.strip() != question.strip()
-        and not any(each in path.rpartition(".")[2].lower() for each in _OTHER_NAMES)
-    ]
-    return max(texts, key=rank, default=("", ""))[0]
-
-
-def _leaves(value: Any, path: str = "", depth: int = 6) -> Iterator[tuple[str, str]]:
-    """The texts of a JSON value with their paths; of a list the first item, as in `choices[0]`."""
-    if isinstance(value, str) and path:
-        yield path, value
-    elif depth and isinstance(value, dict):
-        for key, each in islice(value.items(), 2000):
-            yield from _leaves(each, f"{path}.{_path_step(key)}".lstrip("."), depth - 1)
-    elif depth and isinstance(value, list) and value:
-        yield from _leaves(value[0], f"{path}[0]", depth - 1)

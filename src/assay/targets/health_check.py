@@ -15,13 +15,12 @@ from assay.run.calls import with_quote
 from assay.targets.a2a import PLAIN_TEXT_HINT, A2AAgent, parse_fragment_options
 from assay.targets.a2a_card import WELL_KNOWN, base_address
 from assay.targets.chunks import suggest_separator
-from assay.targets.detection import suggest_answer, suggest_mapping
+from assay.targets.detection import suggest_mapping
 from assay.targets.probe import probe
 from assay.targets.protocol import Agent, AgentAnswer
 from assay.targets.target_kinds import (
     TARGET_KINDS,
     Target,
-    TargetKind,
     parse_target,
     redact_target,
     remedy_for,
@@ -47,8 +46,7 @@ class SampleCall:
 
     `raw` is the start of the answer as it came, if the target's answers are read by a mapping.
     `suggestion` is the mapping that would find ids of the data set in it, if the given one does
-    not. `answer` is the start of the text that was read, None if there is none; `answer_mapping`
-    the mapping that would read one.
+    not. `answer` is the start of the text that was read, None if there is none.
     """
 
     way: str
@@ -62,7 +60,6 @@ class SampleCall:
     answer_length: int = 0
     citations: int = 0
     status: int | None = None
-    answer_mapping: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,11 +144,22 @@ async def check_health(
         details=agent.info.details,
         calls=(call,),
     )
-    problems = []
+    problems: list[Problem] = []
     if isinstance(agent, A2AAgent):
-        report = _with_card(report, target, agent)
+        shown = redact_url(base_address(target.address))
+        card = agent.card
+        report = replace(
+            report,
+            url=shown,
+            target=redact_target(str(replace(target, address=shown))),
+            card_place=redact_url(card.place),
+            card=parse_json(card.document),
+            interfaces=tuple(
+                f"{each.binding} {each.version} {redact_url(each.url)}" for each in card.interfaces
+            ),
+        )
         problems = [Problem(redact_known(f.what), f.remedy, grave=False) for f in agent.findings]
-        if not agent.card.place.endswith(WELL_KNOWN[0]):
+        if not card.place.endswith(WELL_KNOWN[0]):
             what = f"the card is not at {WELL_KNOWN[0]}, where current clients look"
             remedy = f"serve it there too; it was found at {report.card_place}"
             problems.append(Problem(what, remedy, grave=False))
@@ -160,21 +168,6 @@ async def check_health(
         known = sum(each in dataset.known_ids for each in call.doc_ids)
         report = replace(report, dataset=dataset.name, known_ids=known)
     return replace(report, problems=tuple(problems))
-
-
-def _with_card(report: HealthReport, target: Target, agent: A2AAgent) -> HealthReport:
-    shown = redact_url(base_address(target.address))
-    return replace(
-        report,
-        url=shown,
-        target=redact_target(str(replace(target, address=shown))),
-        card_place=redact_url(agent.card.place),
-        card=parse_json(agent.card.document),
-        interfaces=tuple(
-            f"{each.binding} {each.version} {redact_url(each.url)}"
-            for each in agent.card.interfaces
-        ),
-    )
 
 
 async def _call(
@@ -208,17 +201,10 @@ async def _call(
     if received is None:
         return call
     known = frozenset() if dataset is None else dataset.known_ids
-    suggestion = path = ""
+    suggestion = ""
     if not any(each in known for each in answer.doc_ids):
         suggestion = suggest_mapping(received.value, received.text, known)
-    if not answer.answer:
-        path = suggest_answer(received.value, sample.query)
-    return replace(
-        call,
-        raw=_start(received.text, _RAW_LENGTH),
-        suggestion=suggestion,
-        answer_mapping=path and f"answer={path}",
-    )
+    return replace(call, raw=_start(received.text, _RAW_LENGTH), suggestion=suggestion)
 
 
 def _start(text: str, length: int) -> str:
@@ -232,15 +218,11 @@ def _about_call(
     mapping = f"try: --map '{call.suggestion}'" if call.suggestion else ""
     if call.failure:
         what = f"the {call.way} call failed, {call.failure}: {call.message}"
-        # A message about this very mapping says what to write instead.
-        refused = call.message.startswith(f"--map {call.suggestion}:")
         remedy = remedy_for(call.failure, call.status, kind)
         if PLAIN_TEXT_HINT in call.message:
             remedy = f"{PLAIN_TEXT_HINT}{mapping and '; else '}{mapping}"
-        elif mapping and not refused:
-            remedy = mapping
-        if sample.answers and call.answer_mapping:
-            remedy += f"; if it only answers, try: --map '{call.answer_mapping}'"
+        elif mapping and not call.message.startswith(f"--map {call.suggestion}:"):
+            remedy = mapping  # a message about this very mapping says what to write instead
         yield Problem(what, remedy, grave=True)
         return
     if not call.doc_ids:
@@ -249,32 +231,18 @@ def _about_call(
             remedy = f"it searches a data set, and none is loaded here; try: assay eval {target}"
         yield Problem("the answer has no ids", remedy, grave=False)
     if sample.answers and not call.answer:
-        yield Problem(_NO_ANSWER, _answer_remedy(call, kind), grave=True)
-    yield from _about_ids(call, sample.top_k)
-    if dataset is not None and call.doc_ids:
-        yield from _about_known_ids(call, dataset, mapping)
-
-
-def _answer_remedy(call: SampleCall, kind: TargetKind) -> str:
-    if call.answer_mapping:
-        return f"try: --map '{call.answer_mapping}'"
-    if kind.name == "rest":
-        return "name the field that holds it: --map answer=EXPR"
-    return 'answer with {"doc_ids": [...], "answer": "..."}, or evaluate without --answers'
-
-
-def _about_ids(call: SampleCall, top_k: int) -> Iterator[Problem]:
-    if len(call.doc_ids) > top_k:
-        what = f"the answer has {len(call.doc_ids)} ids, top_k is {top_k}"
+        remedy = 'answer with {"doc_ids": [...], "answer": "..."}, or name it: --map answer=EXPR'
+        yield Problem(_NO_ANSWER, remedy, grave=True)
+    if len(call.doc_ids) > sample.top_k:
+        what = f"the answer has {len(call.doc_ids)} ids, top_k is {sample.top_k}"
         yield Problem(what, "send at most top_k: the rest scores nothing", grave=False)
     if len(set(call.doc_ids)) < len(call.doc_ids):
         remedy = "send each id once: a repeat scores nothing and takes a place"
         yield Problem("the answer has duplicate ids", remedy, grave=False)
-
-
-def _about_known_ids(call: SampleCall, dataset: Dataset, mapping: str) -> Iterator[Problem]:
+    if dataset is None:
+        return
     unknown = [each for each in call.doc_ids if each not in dataset.known_ids]
-    if len(unknown) == len(call.doc_ids):
+    if unknown and len(unknown) == len(call.doc_ids):
         ours = ", ".join(repr(each) for each in islice(dataset.known_ids, 2))
         theirs = ", ".join(repr(each[:40]) for each in call.doc_ids[:2])
         what = f"no id is a document of {dataset.name!r}: got {theirs}; it has ids such as {ours}"

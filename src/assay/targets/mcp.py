@@ -16,7 +16,6 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, cast
 
 import orjson
@@ -28,10 +27,8 @@ from mcp_types import (
     PARSE_ERROR,
     REQUEST_TIMEOUT,
     CallToolResult,
-    EmbeddedResource,
     Implementation,
     RequestParamsMeta,
-    ResourceLink,
     TextContent,
     Tool,
 )
@@ -42,7 +39,7 @@ from assay.net.http import MAX_BYTES, too_large
 from assay.net.json import JsonObject, parse_json
 from assay.net.redact import printable, quote
 from assay.targets.answer_reader import CONSTANT, AnswerReader, Received
-from assay.targets.detection import detect_list, json_values, word_list
+from assay.targets.detection import word_list
 from assay.targets.http_agent import AgentReadiness
 from assay.targets.mcp_connection import (
     ExchangeRecord,
@@ -76,6 +73,10 @@ _TOP_K_NAMES = word_list(
     "topk k limit n maxresults numresults nresults count size top pagesize perpage maxitems "
     "maxhits maxdocs maxdocuments topn first resultlimit resultcount numberofresults"
 )
+_ARGUMENTS = {
+    "query": (_QUERY_NAMES, frozenset({"string", "any", "texts"})),
+    "top_k": (_TOP_K_NAMES, frozenset({"integer", "number"})),
+}
 _SEARCHES = re.compile(r"search|retriev|find|query|lookup|recall", re.IGNORECASE)
 _DOES_MORE = re.compile(
     r"answer|creat|writ|updat|delet|remov|upload|status|store|insert|upsert|(?:^|_)add(?:_|$)",
@@ -187,39 +188,23 @@ def _received(result: CallToolResult) -> Received:
             return Received("", [])  # a tool that returns nothing has found nothing
         if isinstance(inner, str):
             inner = [inner]
-        if isinstance(inner, list) and inner and all(isinstance(each, str) for each in inner):
-            return _received_text(inner)
-        return Received("\n".join(texts) or json.dumps(structured), structured)
-    links = [
-        {"uri": str(part.uri if isinstance(part, ResourceLink) else part.resource.uri)}
-        for part in result.content
-        if isinstance(part, ResourceLink | EmbeddedResource)
-    ]
-    if links:
-        return Received("\n".join([*texts, *(link["uri"] for link in links)]), links)
-    if result.content and not texts:
+        if not (isinstance(inner, list) and inner and all(isinstance(x, str) for x in inner)):
+            return Received("\n".join(texts) or json.dumps(structured), structured)
+        texts = inner
+    elif result.content and not texts:
         return Received("", problem="the result has neither text nor structured content")
-    return _received_text(texts)
-
-
-def _received_text(texts: Sequence[str]) -> Received:
-    """What blocks of text hold: JSON in one or in each of them, one result in each, or prose."""
-    text = "\n".join(texts)
+    if len(texts) == 1:
+        return Received.from_text(texts[0])
+    # The SDK up to 1.9 makes a block of each item of a list; some put "Found 2 documents:" first.
     values: list[Any] = []
     for block in texts:
         with suppress(orjson.JSONDecodeError):
             values.append(parse_json(block))
-    if len(values) < len(texts):  # "Found 2 documents:", and then a block of JSON for each
+    if len(values) < len(texts):
         values = [value for value in values if isinstance(value, dict | list)]
-    if values or not texts:
-        single = len(values) == 1
-        return Received(text, values[0] if single else values, messages=not single)
-    if len(texts) > 1:
-        return Received(text, list(texts))
-    embedded = next((value for value in json_values(text) if detect_list(value)), None)
-    if embedded is None:
-        return Received(text, problem="the result is neither structured content nor JSON text")
-    return Received(text, embedded)
+    if len(values) == 1:
+        return Received("\n".join(texts), values[0])
+    return Received("\n".join(texts), values or list(texts), messages=bool(values))
 
 
 class McpSession:
@@ -259,7 +244,7 @@ class McpSession:
             )
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
-                connection.expire()
+                connection.closing.set()  # the next call opens a new one
             failure = exchange.failure or _failure_of(error, exchange)
             if connection.flooded:
                 message = "the server sent requests of its own without end"
@@ -313,7 +298,7 @@ class _Connection:
     def __init__(self, connect: Connect, handshake: str) -> None:
         self._requests = ServerRequests(connect())
         self._handshake = handshake
-        self._closing = asyncio.Event()
+        self.closing = asyncio.Event()
         self._opened: asyncio.Future[None] | None = None
         self._owner: asyncio.Task[None] | None = None
 
@@ -325,7 +310,7 @@ class _Connection:
     def is_open(self) -> bool:
         opened = self._opened is not None and self._opened.done()
         alive = self._owner is not None and not self._owner.done()
-        return opened and alive and not self._closing.is_set()
+        return opened and alive and not self.closing.is_set()
 
     async def open(self) -> None:
         self._opened = asyncio.get_running_loop().create_future()
@@ -342,16 +327,12 @@ class _Connection:
         except Exception as error:
             raise (exchange.failure or _opening_failure(error)) from error
 
-    def expire(self) -> None:
-        """Make the next call open a new one."""
-        self._closing.set()
-
     async def close(self) -> None:
-        self._closing.set()
+        self.closing.set()
         if self._owner is None:
             return
         if self._opened is not None and not self._opened.done():
-            self._owner.cancel()  # still in its handshake, which does not look at `_closing`
+            self._owner.cancel()  # still in its handshake, which does not look at `closing`
         await asyncio.gather(self._owner, return_exceptions=True)
 
     async def _own(self, opened: "asyncio.Future[None]") -> None:
@@ -359,27 +340,21 @@ class _Connection:
             async with Client(
                 self._requests, client_info=_CLIENT, cache=None, mode=self._handshake
             ) as client:
-                self.client, self.tools = client, await _list_tools(client)
+                self.client, self.tools = client, []
+                cursor: str | None = None
+                for _ in range(_MAX_TOOL_PAGES):
+                    page = await client.list_tools(cursor=cursor)
+                    self.tools += page.tools
+                    if (cursor := page.next_cursor) is None:
+                        break
                 opened.set_result(None)
-                await self._closing.wait()
+                await self.closing.wait()
         except Exception as error:
             inner: BaseException = error
             while isinstance(inner, BaseExceptionGroup):  # the SDK nests its task groups
                 inner = inner.exceptions[0]
             if not opened.done():
                 opened.set_exception(inner)
-
-
-async def _list_tools(client: Client) -> list[Tool]:
-    tools: list[Tool] = []
-    cursor: str | None = None
-    for _ in range(_MAX_TOOL_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return tools
 
 
 def _opening_failure(error: Exception) -> AgentFailure:
@@ -416,14 +391,13 @@ class Argument:
 
     `path` are the steps that lead to it; `types` the JSON types it takes, `any` if it declares
     none, `texts` for a list of strings; `required` is whether its object requires it; `maximum` the
-    largest number, `choices` the only values that it takes.
+    largest number.
     """
 
     path: tuple[str, ...]
     types: frozenset[str]
     required: bool = False
     maximum: int | None = None
-    choices: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -431,49 +405,29 @@ class Argument:
         return ".".join(self.path)
 
     @property
-    def takes_text(self) -> bool:
-        """Whether it takes any string, or a list of strings."""
-        return bool(self.types & {"string", "any", "texts"}) and not self.choices
-
-    @property
     def takes_list(self) -> bool:
         """Whether it takes a list of strings, and no single string."""
         return "texts" in self.types and not self.types & {"string", "any"}
 
-    def rank_in(self, names: Sequence[str]) -> int | None:
-        """Its place among `names`, 0 for the best; None if it has another name."""
-        bare = self.path[-1].replace("_", "").replace("-", "").replace(" ", "").lower()
-        return names.index(bare) if bare in names else None
-
 
 def arguments_of(schema: Mapping[str, Any]) -> list[Argument]:
     """Every argument of a tool, outer ones first."""
-    found = islice(_walk(schema, schema, ()), _MAX_ARGUMENTS)
-    return sorted(found, key=lambda argument: len(argument.path))
-
-
-def _walk(schema: Any, root: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Argument]:
-    for variant in _variants(schema, root):
-        properties, required = variant.get("properties"), variant.get("required")
-        for name, inner in properties.items() if isinstance(properties, dict) else ():
-            here = (*path, str(name))
-            needed = isinstance(required, list) and name in required
-            yield _argument(here, list(_variants(inner, root)), needed)
-            if len(here) < _MAX_DEPTH:
-                yield from _walk(inner, root, here)
-
-
-def _argument(path: tuple[str, ...], variants: list[Mapping[str, Any]], required: bool) -> Argument:
-    types: set[str] = set()
-    numbers: list[int] = []
-    choices: list[str] = []
-    for variant in variants:
-        types |= _types(variant)
-        if isinstance(most := variant.get("maximum"), int | float) and most >= 1:
-            numbers.append(int(most))
-        values = variant.get("enum", [variant["const"]] if "const" in variant else ())
-        choices += map(str, values) if isinstance(values, list) else ()
-    return Argument(path, frozenset(types), required, max(numbers, default=None), tuple(choices))
+    found: list[Argument] = []
+    inner: list[tuple[tuple[str, ...], Any]] = [((), schema)]
+    while inner and len(found) < _MAX_ARGUMENTS:
+        path, outer = inner.pop(0)
+        for variant in _variants(outer, schema):
+            properties, required = variant.get("properties"), variant.get("required")
+            for name, declared in properties.items() if isinstance(properties, dict) else ():
+                here, variants = (*path, str(name)), list(_variants(declared, schema))
+                numbers = [each.get("maximum") for each in variants]
+                most = [int(n) for n in numbers if isinstance(n, int | float) and n >= 1]
+                types = frozenset[str]().union(*map(_types, variants))
+                needed = isinstance(required, list) and name in required
+                found.append(Argument(here, types, needed, max(most, default=None)))
+                if len(here) < _MAX_DEPTH:
+                    inner.append((here, declared))
+    return found[:_MAX_ARGUMENTS]
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
@@ -487,7 +441,7 @@ def _types(schema: Mapping[str, Any]) -> set[str]:
 
 
 def _variants(schema: Any, root: Mapping[str, Any], depth: int = 4) -> Iterator[Mapping[str, Any]]:
-    """The schema and what it refers to or offers as alternatives."""
+    """The schema and what it refers to or offers as alternatives, as pydantic writes them."""
     if not isinstance(schema, dict) or not depth:
         return
     yield schema
@@ -546,70 +500,57 @@ def find_search_tool(
     more = f" and {len(tools) - _MAX_SHOWN} more" if len(tools) > _MAX_SHOWN else ""
     names = printable(", ".join(tool.name for tool in tools[:_MAX_SHOWN]) or "none") + more
     if wanted is not None:
-        named = next((tool for tool in tools if tool.name == wanted), None)
-        if named is None:
+        tool = next((each for each in tools if each.name == wanted), None)
+        if tool is None:
             raise TargetError(f"the server has no tool {wanted!r}; it has: {names}")
-        return _search_tool(named, mapping)
-    best = max(tools, key=lambda tool: _likeness(tool, mapping), default=None)
-    if best is None or _likeness(best, mapping) <= 0:
-        # A search whose query has an unusual name: the error says how to name it.
-        best = next((tool for tool in tools if _SEARCHES.search(tool.name)), None)
-    if best is None:
+        return _search_tool(tool, mapping)
+
+    def likeness(tool: Tool) -> tuple[bool, bool, bool]:
+        arguments = arguments_of(tool.input_schema)
+        query = _find_argument("query", arguments, mapping)
+        top_k = _find_argument("top_k", arguments, mapping, query)
+        return query is not None, bool(_SEARCHES.search(tool.name)), top_k is not None
+
+    searching = [
+        tool
+        for tool in tools
+        if _SEARCHES.search(f"{tool.name} {tool.description or ''}")
+        and not _DOES_MORE.search(tool.name)
+    ]
+    if not searching:
         raise TargetError(
             "none of the server's tools looks like a search tool; append its name to the target: "
             f"...#TOOL. Available: {names}"
         )
-    return _search_tool(best, mapping)
-
-
-def _likeness(tool: Tool, mapping: Mapping[str, str]) -> int:
-    """0 for a tool that takes no query."""
-    arguments = arguments_of(tool.input_schema)
-    if _query_argument(arguments, mapping) is None:
-        return 0
-    score = 4 if _SEARCHES.search(tool.name) else 0
-    score += 1 if _SEARCHES.search(tool.description or "") else 0
-    score += 2 if _top_k_argument(arguments, mapping, ()) else 0
-    return score - (3 if _DOES_MORE.search(tool.name) else 0)
+    return _search_tool(max(searching, key=likeness), mapping)
 
 
 def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
     arguments = arguments_of(tool.input_schema)
     takes = printable(", ".join(each.name for each in arguments[:_MAX_SHOWN])) or "nothing"
-    query = _query_argument(arguments, mapping)
-    if query is None and "query" not in mapping:
-        texts = [each.name for each in arguments if each.takes_text]
-        guess = texts[0] if len(texts) == 1 else "NAME"
-        raise TargetError(
-            f"tool {tool.name!r} has no argument that looks like a query; name it with: "
-            f"--map query={guess}. It takes: {takes}"
-        )
-    top_k = _top_k_argument(arguments, mapping, query.path[:-1] if query else ())
+    query = _find_argument("query", arguments, mapping)
+    top_k = _find_argument("top_k", arguments, mapping, query)
     for key, found in (("query", query), ("top_k", top_k)):
         if found is None and key in mapping:
             what = f"--map {key}={mapping[key]}: tool {tool.name!r} has no such argument"
             raise TargetError(f"{what}; it takes: {takes}")
-    assert query is not None
-    chosen = SearchTool(tool.name, query, top_k, _constants(arguments, mapping))
-    if missing := _missing(arguments, chosen.arguments("", 1))[:4]:
-        options = " ".join(
-            f"--map arg.{each.name}={'|'.join(each.choices[:6]) or 'VALUE'}" for each in missing
+    if query is None:
+        raise TargetError(
+            f"tool {tool.name!r} has no argument that looks like a query; name it with: "
+            f"--map query=NAME. It takes: {takes}"
         )
-        named = " and ".join(repr(each.name) for each in missing)
-        raise TargetError(f"tool {tool.name!r} requires {named}; set it with: {options}")
-    return chosen
-
-
-def _missing(arguments: Sequence[Argument], sent: JsonObject) -> list[Argument]:
-    """Required arguments that are not sent, of objects that are."""
-    missing = []
+    chosen = SearchTool(tool.name, query, top_k, _constants(arguments, mapping))
+    sent = chosen.arguments("", 1)
     for argument in arguments:
         holder: Any = sent
         for step in argument.path[:-1]:
             holder = holder.get(step) if isinstance(holder, dict) else None
         if argument.required and isinstance(holder, dict) and argument.path[-1] not in holder:
-            missing.append(argument)
-    return missing
+            raise TargetError(
+                f"tool {tool.name!r} requires {argument.name!r}; set it with: "
+                f"--map arg.{argument.name}=VALUE"
+            )
+    return chosen
 
 
 def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> JsonObject:
@@ -630,26 +571,24 @@ def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Jso
     return constants
 
 
-def _query_argument(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Argument | None:
-    if "query" in mapping:
-        return next((each for each in arguments if each.name == mapping["query"]), None)
-    candidates = [
-        (len(each.path), each.takes_list, rank, each)
-        for each in arguments
-        if each.takes_text and (rank := each.rank_in(_QUERY_NAMES)) is not None
-    ]
-    return min(candidates, key=lambda row: row[:3])[3] if candidates else None
-
-
-def _top_k_argument(
-    arguments: Sequence[Argument], mapping: Mapping[str, str], beside: tuple[str, ...]
+def _find_argument(
+    key: str,
+    arguments: Sequence[Argument],
+    mapping: Mapping[str, str],
+    beside: Argument | None = None,
 ) -> Argument | None:
-    """The number of results; one in the same object as the query comes first."""
-    if "top_k" in mapping:
-        return next((each for each in arguments if each.name == mapping["top_k"]), None)
-    candidates = [
-        (each.path[:-1] != beside, len(each.path), rank, each)
-        for each in arguments
-        if each.types & {"integer", "number"} and (rank := each.rank_in(_TOP_K_NAMES)) is not None
-    ]
-    return min(candidates, key=lambda row: row[:3])[3] if candidates else None
+    """The argument for `query` or `top_k`: the mapped one, else the best known name.
+
+    Outer ones come first; one in the same object as `beside` comes before all others.
+    """
+    if key in mapping:
+        return next((each for each in arguments if each.name == mapping[key]), None)
+    names, types = _ARGUMENTS[key]
+    candidates = []
+    for each in arguments:
+        bare = each.path[-1].replace("_", "").replace("-", "").replace(" ", "").lower()
+        if bare in names and each.types & types:
+            apart = beside is not None and each.path[:-1] != beside.path[:-1]
+            list_last = key == "query" and each.takes_list
+            candidates.append(((apart, len(each.path), list_last, names.index(bare)), each))
+    return min(candidates, key=lambda row: row[0])[1] if candidates else None

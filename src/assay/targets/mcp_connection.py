@@ -142,21 +142,17 @@ class StdioServer(Server):
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
-        with _stderr_file() as stderr:
+        # A command may write what it was asked: in private mode that goes nowhere.
+        private = is_private()
+        with Path(os.devnull).open("w+b") if private else tempfile.TemporaryFile() as stderr:
             try:
                 errlog = cast(TextIO, stderr)
                 async with stdio_client(self._parameters, errlog=errlog) as streams:
                     yield streams
             finally:
-                lines = [line.strip() for line in read_tail(stderr).splitlines() if line.strip()]
+                tail = read_tail(cast(BinaryIO, stderr))
+                lines = [line.strip() for line in tail.splitlines() if line.strip()]
                 self.stderr_tail = lines[-1][:_STDERR_LENGTH] if lines else ""
-
-
-def _stderr_file() -> BinaryIO:
-    """A command may write what it was asked: in private mode that goes nowhere."""
-    if is_private():
-        return Path(os.devnull).open("w+b")
-    return cast(BinaryIO, tempfile.TemporaryFile())
 
 
 def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:

@@ -10,14 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-from mcp_types import CallToolResult, Tool
 
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import UNRESTRICTED
 from assay.targets.answer_reader import CONSTANT, AnswerReader
 from assay.targets.http_agent import AgentReadiness
-from assay.targets.mcp import McpSession, SearchTool, find_search_tool, read_result
+from assay.targets.mcp import (
+    McpSession,
+    SearchTool,
+    arguments_of,
+    find_search_tool,
+    read_result,
+)
 from assay.targets.mcp_connection import HttpServer
 from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, Target, redact_target
@@ -66,7 +71,8 @@ class NextcloudAgent:
         except TargetError as error:
             raise type(error)(f"{self.info.name}: {error}") from error
         wanted = ANSWER if self._answers else SEARCH
-        declared = _declared(tools, wanted)
+        schemas = [tool.input_schema for tool in tools if tool.name == wanted]
+        declared = {argument.name for argument in arguments_of(schemas[0])} if schemas else set()
         found = {match[1] for doc_id in self._known if (match := _TYPED_ID.fullmatch(doc_id))}
         types = sorted(found | ({"note"} if self._doc_ids or not found else set()))
         # A tool with these parameters returns each document once, and no other types.
@@ -83,8 +89,18 @@ class NextcloudAgent:
         count = top_k if self._answers else top_k * self._passages
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
         answer = read_result(result, self._reader)
-        _require_answer(result)
-        rows = _rows(result, self._results, len(answer.doc_ids))
+        value = result.structured_content if isinstance(result.structured_content, dict) else {}
+        apology = "generated_answer" in value and not value.get("model_used")
+        if apology and value.get("sources"):
+            raise AgentFailure(
+                FailureKind.AGENT_ERROR,
+                "the server found documents but wrote no answer: it has no model and "
+                "needs a client that supports MCP sampling",
+            )
+        listed = value.get(self._results)
+        rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+        if len(rows) != len(answer.doc_ids):
+            rows = [{}] * len(answer.doc_ids)
         found: dict[str, Mapping[str, Any]] = {}
         for note, row in zip(answer.doc_ids, rows, strict=True):
             # Passages of one note count once, with the relevance of the best.
@@ -118,35 +134,6 @@ class NextcloudAgent:
         return note if note in self._known else f"note:{note}"
 
 
-def _declared(tools: list[Tool], name: str) -> Mapping[str, Any]:
-    named = next((tool for tool in tools if tool.name == name), None)
-    properties = named.input_schema.get("properties") if named else None
-    return properties if isinstance(properties, dict) else {}
-
-
-def _rows(result: CallToolResult, name: str, count: int) -> list[Mapping[str, Any]]:
-    """What the server says of each of the `count` results: its type and its relevance."""
-    value = result.structured_content
-    rows = value.get(name) if isinstance(value, dict) else None
-    found: list[Mapping[str, Any]] = []
-    if isinstance(rows, list):
-        found = [row for row in rows if isinstance(row, dict)]
-    return found if len(found) == count else [{}] * count
-
-
 def _relevance(row: Mapping[str, Any]) -> float:
     value = row.get("relevance", row.get("score"))
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _require_answer(result: CallToolResult) -> None:
-    """Fail if the server had no model and sent an apology instead of an answer."""
-    value = result.structured_content
-    if not isinstance(value, dict) or "generated_answer" not in value:
-        return
-    if value.get("sources") and not value.get("model_used"):
-        raise AgentFailure(
-            FailureKind.AGENT_ERROR,
-            "the server found documents but wrote no answer: it has no model and "
-            "needs a client that supports MCP sampling",
-        )

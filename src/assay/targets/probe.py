@@ -1,9 +1,9 @@
-"""Finds out which protocol is spoken at a bare http(s) URL, by the probes of the table."""
+"""Finds out which protocol is spoken at a bare http(s) URL: A2A, MCP or the HTTP contract."""
 
 import asyncio
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,37 +13,21 @@ from assay.contract.probes import sample_inputs
 from assay.errors import AgentFailure, TargetError
 from assay.llm.passages import Passage
 from assay.net.client import open_client, token_for
-from assay.net.http import exchange, read_chunks
+from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
-from assay.net.sse import EventReader
-from assay.net.variables import AGENT_TOKEN_VARIABLE, MCP_TOKEN_VARIABLE
+from assay.net.variables import AGENT_TOKEN_VARIABLE
 from assay.targets.a2a_card import CardNotFound, at_path, base_address, find_card
 from assay.targets.http_agent import UNKNOWN, AgentReadiness, ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
-from assay.targets.target_kinds import (
-    TARGET_KINDS,
-    OpenContext,
-    load,
-    no_effect,
-    parse_target,
-)
+from assay.targets.target_kinds import TARGET_KINDS, OpenContext, no_effect, parse_target
 
 _log = logging.getLogger(__name__)
 
 RETRIEVAL_TASKS = ("RAG_RETRIEVE", "LIT_RETRIEVAL")
 
 _SECONDS = 15.0
-_NEWEST_MCP = "2026-07-28"
-_CLIENT = {"name": "assay", "version": "1"}
-_MCP_META = {
-    "io.modelcontextprotocol/protocolVersion": _NEWEST_MCP,
-    "io.modelcontextprotocol/clientInfo": _CLIENT,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-_MCP_INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": _CLIENT}
-_JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
 class ProbedAgent:
@@ -100,7 +84,7 @@ class ProbedAgent:
 
 
 async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
-    """The target at an address: each kind that can be probed is tried, in the table's order.
+    """The target at an address: `a2a:URL`, `mcp:URL` or `http:URL=TASK`.
 
     The user's token is sent. Raises `TargetError` with everything that was tried if nothing is
     recognized.
@@ -111,12 +95,18 @@ async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
     except OutboundRefused as error:
         raise TargetError(str(error)) from None
     tried: list[str] = []
-    token = token_for(base, policy, AGENT_TOKEN_VARIABLE, MCP_TOKEN_VARIABLE)
-    async with open_client(policy, auth=token) as http:
-        for kind in TARGET_KINDS.values():
-            found: str | None = await load(kind.probe)(http, base, tried) if kind.probe else None
-            if found:
-                return found
+    async with open_client(policy, auth=token_for(base, policy, AGENT_TOKEN_VARIABLE)) as http:
+        try:
+            await find_card(http, base)
+            return f"a2a:{base}"
+        except CardNotFound:
+            tried.append(
+                "A2A: no agent card at /.well-known/agent-card.json, agent.json or the root"
+            )
+        if found := await _probe_mcp(base, policy, tried):
+            return found
+        if found := await _probe_contract(http, base.partition("?")[0], tried):
+            return found
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
@@ -126,97 +116,64 @@ async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
     )
 
 
-async def probe_a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
-    """The target where an agent card is found; what was tried goes into `tried`."""
-    try:
-        await find_card(http, base)
-    except CardNotFound:
-        tried.append("A2A: no agent card at /.well-known/agent-card.json, agent.json or the root")
-        return None
-    return f"a2a:{base}"
+async def _probe_mcp(base: str, policy: OutboundPolicy, tried: list[str]) -> str | None:
+    """The target where an MCP server answers, at `/mcp` below the address or at itself."""
+    from assay.targets.mcp import McpSession  # the SDK is slow to import, and an A2A agent needs
+    from assay.targets.mcp_connection import HttpServer  # none
 
-
-async def probe_mcp(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
-    """The target where an MCP server answers, at `/mcp` below the address or at itself.
-
-    The newest method leaves nothing behind at the server; the older one opens a session.
-    """
     own = urlsplit(base).path
-    for place in dict.fromkeys((at_path(base, own.removesuffix("/mcp") + "/mcp"), base)):
-        for method, params, extra in (
-            ("server/discover", {"_meta": _MCP_META}, {"MCP-Protocol-Version": _NEWEST_MCP}),
-            ("initialize", _MCP_INITIALIZE, {}),
-        ):
-            call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-            headers = {**_JSON, **extra, **({"Mcp-Method": method} if extra else {})}
-            status, answered, content = await _exchanged(http, "POST", place, call, headers)
-            result = content.get("result")
-            if isinstance(result, Mapping) and "capabilities" in result:
-                if session := answered.get("mcp-session-id"):
-                    ending = {**_JSON, "Mcp-Session-Id": session}
-                    await _exchanged(http, "DELETE", place, None, ending)
-                return f"mcp:{place}"
-        hint = "; the server refuses this host name" if status == "HTTP 421" else ""
-        tried.append(f"MCP: {redact_url(place)}: {status}{hint}")
+    places = [at_path(base, own.removesuffix("/mcp") + "/mcp"), *([base] if own else [])]
+    for place in dict.fromkeys(places):
+        server = HttpServer(place, policy)
+        session = McpSession(server.connect)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await session.open()
+            return f"mcp:{place}"
+        except TargetError as error:
+            tried.append(f"MCP: {redact_url(place)}: {error}")
+        except TimeoutError:
+            tried.append(f"MCP: {redact_url(place)}: no answer in {_SECONDS:g} s")
+        finally:
+            await session.close()
+            await server.close()
     return None
 
 
-async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
+async def _probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
     """The target for an agent of the HTTP contract, with the retrieval task that it supports."""
-    base = base.partition("?")[0]  # the contract has no use for a query
-    status, _, health = await _exchanged(http, "GET", f"{base}/health", None, _JSON)
-    if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
-        tried.append(f"HTTP agent contract: {redact_url(base)}/health: {status}")
-        return None
-    for task in RETRIEVAL_TASKS:
-        request = {
-            "request_id": f"assay-probe-{uuid.uuid4().hex}",
-            "task_type": task,
-            "inputs": sample_inputs(task),
-        }
-        url = f"{base}/agents/run/sync"
-        status, _, answer = await _exchanged(http, "POST", url, request, _JSON)
-        error = answer.get("error")
-        code = error.get("code") if isinstance(error, Mapping) else None
-        if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
-            return f"http:{base}={task}"
-    tasks = " nor ".join(RETRIEVAL_TASKS)
-    tried.append(
-        f"HTTP agent contract: {redact_url(base)} answers, but does neither {tasks}: {status}"
-    )
-    return None
 
+    async def exchanged(method: str, path: str, body: JsonObject | None = None) -> JsonObject:
+        content = None if body is None else orjson.dumps(body)
+        reply = await fetch(
+            http,
+            method,
+            base + path,
+            content=content,
+            headers={"Content-Type": "application/json"},
+            timeout=_SECONDS,
+        )
+        return {"HTTP": reply.status, **(parse_object(reply.body) or {})}
 
-async def _exchanged(
-    http: httpx.AsyncClient,
-    method: str,
-    url: str,
-    body: JsonObject | None,
-    headers: Mapping[str, str],
-) -> tuple[str, Mapping[str, str], JsonObject]:
-    """The outcome in a few words, the headers, and the JSON object in the body ({} for none).
-
-    Of a stream, which may stay open, that is the object of its first event.
-    """
-    content = None if body is None else orjson.dumps(body)
-    received, reader = b"", EventReader()
     try:
-        async with (
-            asyncio.timeout(_SECONDS),
-            exchange(http, method, url, content=content, headers=headers) as response,
-        ):
-            streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-            async for chunk in read_chunks(response):
-                received += chunk
-                if streamed and (events := reader.feed(chunk)):
-                    received = events[0].data.encode()
-                    break
-            return (
-                f"HTTP {response.status_code}",
-                response.headers,
-                parse_object(received) or {},
-            )
+        health = await exchanged("GET", "/health")
+        if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
+            tried.append(f"HTTP agent contract: {redact_url(base)}/health: HTTP {health['HTTP']}")
+            return None
+        for task in RETRIEVAL_TASKS:
+            request = {
+                "request_id": f"assay-probe-{uuid.uuid4().hex}",
+                "task_type": task,
+                "inputs": sample_inputs(task),
+            }
+            answer = await exchanged("POST", "/agents/run/sync", request)
+            error = answer.get("error")
+            code = error.get("code") if isinstance(error, dict) else None
+            if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
+                return f"http:{base}={task}"
     except AgentFailure as failure:
-        return str(failure), {}, {}
-    except TimeoutError:
-        return f"no answer in {_SECONDS:g} s", {}, {}
+        tried.append(f"HTTP agent contract: {redact_url(base)}: {failure}")
+        return None
+    tasks = " nor ".join(RETRIEVAL_TASKS)
+    tried.append(f"HTTP agent contract: {redact_url(base)} answers, but does neither {tasks}")
+    return None

@@ -327,49 +327,28 @@ def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
     if isinstance(nodes, list):  # a response of LlamaIndex
         plain = {"doc_ids": _ids_of(nodes, known), "answer": str(value)}
         return plain | _contexts(nodes, known)
-    if isinstance(value, Mapping):
-        return _ranked(value, known) or _plain_mapping(value, known)
-    if hasattr(value, "tolist") and not hasattr(value, "index"):  # an array
-        value = value.tolist()
-    return _ids_of(value, known) if _is_list(value) else value
+    if not isinstance(value, Mapping):
+        return _ids_of(value, known) if _is_list(value) else value
+    scored = bool(value) and all(map(_is_number, value.values()))
+    if scored and (not known or any(str(key) in known for key in value)):  # else counts by name
+        return [str(key) for key in sorted(value, key=lambda key: -float(value[key]))]
+    return _plain_mapping(value, known)
 
 
 def _ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
-    """The id of each item; further chunks of a document that is listed are left out.
-
-    They are chunks if their own ids or texts differ: the same one twice stays a repeated id.
-    """
+    """The id of each item; further chunks of a document that is listed are left out."""
     ids: list[Any] = []
-    chunks: dict[str, set[Any]] = {}
     for item in items:
-        found, chunk = _id_of(item, known), _chunk_key(item)
-        if isinstance(found, str) and chunk is not None:
-            seen = chunks.setdefault(found, set())
-            if seen and chunk not in seen:
-                seen.add(chunk)
-                continue
-            seen.add(chunk)
-        ids.append(found)
+        # A plain id that is repeated is the agent's mistake, a library's document is a chunk.
+        if isinstance(item, str):
+            ids.append(item)
+            continue
+        found = _id_of(item, known)
+        inner = item[0] if _is_list(item) and len(item) == 2 else item
+        is_chunk = _text_of(inner) is not None or hasattr(inner, "metadata")
+        if not (is_chunk and isinstance(found, str) and found in ids):
+            ids.append(found)
     return ids
-
-
-def _chunk_key(item: Any) -> tuple[str | None, str | None] | None:
-    """What tells a document or node of a library from others; None for plain values."""
-    if isinstance(item, list | tuple):
-        item = item[0] if len(item) == 2 else None
-    holder = getattr(item, "node", item)
-    own = (_text(getattr(holder, name, None)) for name in ("id", "node_id", "id_"))
-    key = (next(filter(None, own), None), _text_of(item))
-    return None if key == (None, None) else key
-
-
-def _ranked(value: Mapping[Any, Any], known: Container[str]) -> list[str] | None:
-    """The ids of `{id: score}`, best first; None for other mappings, such as counts by name."""
-    if not value or not all(map(_is_number, value.values())):
-        return None
-    if known and not any(str(key) in known for key in value):
-        return None
-    return [str(key) for key in sorted(value, key=lambda key: -float(value[key]))]
 
 
 def _is_number(value: Any) -> bool:

@@ -12,7 +12,7 @@ that no secret is stored with a run.
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,17 +106,13 @@ class RequestTemplate:
                 "such as rest:https://host/search?q={query}&size={top_k}"
             )
         _expand(_URL_VARIABLE, url, "the URL")
-        template.check_headers()
+        for name, value in template.headers:
+            _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
         return template
 
     def placeholders(self) -> frozenset[str]:
         """The names of the placeholders in use."""
         return frozenset(_PLACEHOLDER.findall(self.url)) | frozenset(_names_in(self.body))
-
-    def check_headers(self) -> None:
-        """Raise `UsageError` for a variable that is not set."""
-        for name, value in self.headers:
-            _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
 
     def expand_headers(self, values: Values) -> dict[str, str]:
         """The headers with the values of a call and the environment's. Raises `UsageError`."""
@@ -191,29 +187,23 @@ def fill_json(body: Any, values: Values) -> Any:
     a longer string the value is inserted as text. Keys stay as they are. `"{contexts}"` becomes a
     list of `{"id", "title", "text"}`; if no contexts are given, its key is left out.
     """
-    if isinstance(body, str):
-        whole = _PLACEHOLDER.fullmatch(body)
-        return values[whole[1]] if whole else _PLACEHOLDER.sub(_as_text(values), body)
-    if isinstance(body, dict):
-        return {key: fill_json(v, values) for key, v in body.items() if not _is_left(v, values)}
-    if isinstance(body, list):
-        return [fill_json(each, values) for each in body if not _is_left(each, values)]
-    return body
+    # Without contexts, the service is to search.
+    left = () if CONTEXTS in values else (f"{{{CONTEXTS}}}",)
 
-
-def _is_left(value: Any, values: Values) -> bool:
-    """Whether a value stands for contexts that are not given: the service is to search then."""
-    return bool(value == f"{{{CONTEXTS}}}" and CONTEXTS not in values)
-
-
-def _as_text(values: Values) -> Callable[[re.Match[str]], str]:
     def text(match: re.Match[str]) -> str:
         value = values.get(match[1], "") if match[1] == CONTEXTS else values[match[1]]
         if isinstance(value, str | int):
             return str(value)
         return "\n\n".join(f"[{each['id']}] {each['title']}\n{each['text']}" for each in value)
 
-    return text
+    if isinstance(body, str):
+        whole = _PLACEHOLDER.fullmatch(body)
+        return values[whole[1]] if whole else _PLACEHOLDER.sub(text, body)
+    if isinstance(body, dict):
+        return {key: fill_json(each, values) for key, each in body.items() if each not in left}
+    if isinstance(body, list):
+        return [fill_json(each, values) for each in body if each not in left]
+    return body
 
 
 def _names_in(body: Any) -> list[str]:
@@ -405,8 +395,7 @@ class RestAgent(HttpAgent):
         return await self._call(CallValues(query, max(1, len(passages)), **given))
 
     async def _call(self, values: Values) -> AgentAnswer:
-        reply = await send(self.http, self._template.fill(values))
-        return self._read(received_reply(reply))
+        return self._read(received_reply(await send(self.http, self._template.fill(values))))
 
     def _read(self, received: Received) -> AgentAnswer:
         reported = error_in(received)
@@ -446,50 +435,42 @@ def received_reply(reply: HttpReply) -> Received:
 
 
 async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
-    """The reply to one call. Raises `AgentFailure` for a status of 300 or more."""
+    """The reply to one call, of a stream up to its last event: many servers keep it open.
+
+    Raises `AgentFailure` for a status of 300 or more.
+    """
     async with exchange(
         http, call.method, call.url, content=call.content, headers=call.headers
     ) as response:
-        body = b"".join([chunk async for chunk in _read_to_end(response)])
-        reply = HttpReply(response.status_code, response.headers, body)
-    if failure := _status_failure(reply, call.url):
-        raise failure
-    return reply
-
-
-async def _read_to_end(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body; of a stream up to its last event, after which many servers keep it open."""
-    reader = EventReader(REPLY_MAX_BYTES) if _is_stream(response.headers) else None
-    async for chunk in read_chunks(response, REPLY_MAX_BYTES):
-        yield chunk
-        if reader and any(event.data.strip() == _LAST_EVENT for event in reader.feed(chunk)):
-            return
-
-
-def _is_stream(headers: Mapping[str, str]) -> bool:
-    return str(headers.get("content-type", "")).startswith("text/event-stream")
-
-
-def _status_failure(reply: HttpReply, url: str) -> AgentFailure | None:
-    """The failure that a status stands for, with the service's own words; None below 300."""
-    status = reply.status
+        reader = EventReader(REPLY_MAX_BYTES) if _is_stream(response.headers) else None
+        pieces = []
+        async for chunk in read_chunks(response, REPLY_MAX_BYTES):
+            pieces.append(chunk)
+            if reader and any(event.data.strip() == _LAST_EVENT for event in reader.feed(chunk)):
+                break
+        body = b"".join(pieces)
+    status, headers = response.status_code, response.headers
     if status < 300:
-        return None
-    failure = failure_of_status(httpx.Response(status, headers=dict(reply.headers)))
+        return HttpReply(status, headers, body)
+    failure = failure_of_status(httpx.Response(status, headers=dict(headers)))
     kind, message = FailureKind.AGENT_ERROR, f"HTTP {status}"
     if status in (401, 403):
         message += (
             ": the service refused the credentials; send them with --header 'Authorization: Bearer "
             "$TOKEN'"
         )
+        failure = None
     elif failure is None and (status in _REFUSED or status < 400):
         what = "found nothing at" if status == 404 else "refused the request to"
         kind = FailureKind.PROTOCOL
-        message += f": the service {what} {redact_url(url)}; check the URL and --request"
-    if failure is None or status in (401, 403):
-        failure = AgentFailure(kind, message, status=status)
-    failure.said = quote(reply.body)
-    return failure
+        message += f": the service {what} {redact_url(call.url)}; check the URL and --request"
+    failure = failure or AgentFailure(kind, message, status=status)
+    failure.said = quote(body)
+    raise failure
+
+
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    return str(headers.get("content-type", "")).startswith("text/event-stream")
 
 
 def require_public(given: RequestSettings, url: str) -> None:

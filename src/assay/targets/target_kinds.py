@@ -3,7 +3,7 @@
     open_target("rest:http://localhost:8000/search?q={query}", OpenContext(dataset))
 
 A target kind is one entry in `TARGET_KINDS`. The help text, the error listing, `assay doctor`, the
-rules of the web pages, shell completion and probing are derived from the table. The module that
+rules of the web pages and shell completion are derived from the table. The module that
 talks to the agent is imported when a target of its kind is opened, and not before.
 """
 
@@ -178,7 +178,6 @@ class TargetKind:
         reads: every local file that the target names.
         examples: values for completion and forms.
         split: the part after the prefix as (address, fragment).
-        probe: `module:function` that looks for this kind at a bare address.
         searches_dataset: whether it answers from the documents of the data set that is open here.
         speaks_mcp: whether an MCP session with it can be opened.
         settings: those options of a run that only some kinds of targets use, and that it does.
@@ -194,7 +193,6 @@ class TargetKind:
     reads: Callable[[Target], tuple[str, ...]] = _nothing
     examples: tuple[str, ...] = ()
     split: Callable[[str], tuple[str, str]] = _split_fragment
-    probe: str = ""
     searches_dataset: bool = False
     speaks_mcp: bool = False
     settings: tuple[str, ...] = ()
@@ -478,7 +476,6 @@ _KINDS = (
         description="an A2A agent, protocol 0.3 or 1.0; #text sends the query without JSON",
         agent="assay.targets.a2a:A2AAgent",
         examples=("a2a:http://localhost:9010",),
-        probe="assay.targets.probe:probe_a2a",
         settings=_ANSWER_FORM,
     ),
     TargetKind(
@@ -488,7 +485,6 @@ _KINDS = (
         agent="assay.targets.mcp:McpAgent",
         examples=("mcp:http://localhost:8000/mcp",),
         split=_split_tool,
-        probe="assay.targets.probe:probe_mcp",
         speaks_mcp=True,
         settings=_ANSWER_FORM,
         remedies=_MCP_REMEDIES,
@@ -521,7 +517,6 @@ _KINDS = (
         agent="assay.targets.contract:ContractAgent",
         reaches=_contract_address,
         examples=("http:http://localhost:8000=RAG_RETRIEVE",),
-        probe="assay.targets.probe:probe_contract",
     ),
     TargetKind(
         name="rest",
@@ -556,4 +551,4 @@ _KINDS = (
 )
 
 TARGET_KINDS: dict[str, TargetKind] = {kind.name: kind for kind in _KINDS}
-"""Every kind by its name. Bare addresses are probed in this order."""
+"""Every kind by its name."""
