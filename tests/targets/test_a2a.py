@@ -113,26 +113,6 @@ def test_the_id_of_a_task_stays_within_its_place_in_the_address() -> None:
     assert request.url == "http://a/rest/tasks/..%2F..%2Fadmin%3Fx%3D1%23"
 
 
-async def test_a_version_that_the_agent_does_not_know_is_changed_once_and_remembered() -> None:
-    methods = []
-
-    def answer(call: dict[str, Any]) -> Response:
-        methods.append(call["method"])
-        if call["method"] == "SendMessage":
-            error = {"code": -32601, "message": "secret question not found"}
-            return JSONResponse({"jsonrpc": "2.0", "id": call["id"], "error": error})
-        return JSONResponse(done(call))
-
-    async with running(agent_app(answer)) as url:
-        agent = A2AAgent(url)
-        await agent.open()
-        for _ in range(3):
-            await agent.ask("q", 1)
-        await agent.close()
-    assert methods == ["SendMessage", "message/send", "message/send", "message/send"]
-    assert "'SendMessage' is in the card but not supported" in agent.findings[-1].what
-
-
 async def test_an_agent_that_knows_no_version_is_told_so() -> None:
     error = {"code": -32601, "message": "no"}
     broken = await failure(lambda call: JSONResponse({"id": call["id"], "error": error}))

@@ -257,13 +257,12 @@ class AnswerReader:
             return None
         texts = []
         for place, item in enumerate(self._list(key, received), start=1):
+            if isinstance(item, str) and is_unicode(item):
+                texts.append(item)
+                continue
             if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
                 item = int(item)  # a data part of A2A turns every integer into a float
-            if (
-                isinstance(item, bool)
-                or not isinstance(item, str | int)
-                or not is_unicode(str(item))
-            ):
+            if isinstance(item, bool) or not isinstance(item, int):
                 what = f"{_kind(item)} as item {place}, not a text"
                 raise self._mismatch(key, what, received)
             texts.append(str(item))

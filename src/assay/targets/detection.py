@@ -154,10 +154,12 @@ def _fields(item: Any) -> dict[str, str]:
         return {"doc_id": item}
     fields: dict[str, str] = {}
     for name, value in item.items() if isinstance(item, dict) else ():
-        if name in _INNER and isinstance(value, dict):
-            fields = _fields(value) | fields
-        elif isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        if isinstance(value, str):
+            fields[name] = value
+        elif isinstance(value, int) and not isinstance(value, bool):
             fields[name] = str(value)
+        elif name in _INNER and isinstance(value, dict):
+            fields = _fields(value) | fields
     return fields
 
 
