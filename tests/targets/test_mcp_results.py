@@ -83,6 +83,7 @@ def test_an_answer_and_its_citations_come_along() -> None:
         (structured({"a": [1], "b": [2]}), "no list of documents"),
         (structured({"results": [{"id": "MED-1"}, {"no": 1}]}), "result 2 has no id in 'id'"),
         (structured({"results": [None]}), "no ids were found"),
+        (structured({"results": [{"id": 1.5, "title": "Tea"}]}), "no ids were found"),
         (text("I found MED-1 for you."), "not JSON"),
         (text("x" * 1_000_001), "larger than 1,000,000 bytes"),
         (

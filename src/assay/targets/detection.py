@@ -128,16 +128,16 @@ class IdDetector:
             )
         ids = []
         for place, row in enumerate(rows, start=1):
-            if name not in row:
+            if (value := row.get(name)) is None:
                 what = f"result {place} has no id in {name!r}" if place > 1 else "no ids were found"
                 raise invalid_answer(what)
-            ids.append(document_id(form(row[name])))
+            ids.append(document_id(form(value)))
         return tuple(ids)
 
-    def _settle(self, rows: Sequence[Mapping[str, str]]) -> tuple[str, Callable[[str], str]]:
+    def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Callable[[str], str]]:
         names = [self._field] if self._field else [name for name in _IDS if name in rows[0]]
         for name in names:
-            texts = [row.get(name, "") for row in rows]
+            texts = [row.get(name) or "" for row in rows]
             hits = [sum(form(text) in self._known for text in texts) for form in _FORMS]
             # If ids are numbers, a place in the list looks like one.
             first = int(texts[0] != "0")
@@ -148,11 +148,11 @@ class IdDetector:
         return next(iter(names), "doc_id"), str  # not certain: wait for the next answer
 
 
-def _fields(item: Any) -> dict[str, str]:
+def _fields(item: Any) -> dict[str, str | None]:
     """Strings and integers of a result, its own before those of a nested document."""
     if isinstance(item, str):
         return {"doc_id": item}
-    fields: dict[str, str] = {}
+    fields: dict[str, str | None] = {}
     for name, value in item.items() if isinstance(item, dict) else ():
         if isinstance(value, str):
             fields[name] = value
@@ -160,6 +160,8 @@ def _fields(item: Any) -> dict[str, str]:
             fields[name] = str(value)
         elif name in _INNER and isinstance(value, dict):
             fields = _fields(value) | fields
+        elif name in _IDS:
+            fields.setdefault(name, None)  # or the next name, a title, would be taken for the id
     return fields
 
 
