@@ -1,7 +1,6 @@
 """Files about answers that people edit: a value, or one of our errors with the file's name."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from assay.answers.references import read_references, reference_to_json
 from assay.data.dataset import Document, Query
 from assay.errors import DataError
 from assay.labels.pool import read_pool
-from assay.labels.reference_writing import ModelExtractor, SentenceExtractor
+from assay.labels.reference_writing import ModelExtractor
 
 NUGGETS = (
     b'{"query_id": "q1", "query": "w", "nuggets": [{"id": "q1.1", "text": "Tea is hot", '
@@ -109,5 +108,3 @@ def test_replies_of_a_model_that_draws(reply: bytes) -> None:
     says = _Says(reply.decode("utf-8", "replace"))
     drawn = asyncio.run(ModelExtractor(says).write(Query("q", "Is tea hot?"), [document]))
     assert drawn.facts == []  # its labels are no labels
-    with contextlib.suppress(DataError):
-        asyncio.run(SentenceExtractor().write(Query("q", says.reply), [document]))

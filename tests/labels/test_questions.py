@@ -188,7 +188,7 @@ def test_nearly_the_same_question_is_kept_once(server: ModelServer) -> None:
     [
         (("--provider", "extractive"), "written by a model: add --provider"),
         (("--num-queries", 10_000_000), "ask for 1 to 10,000"),
-        (("--out", "."), "exists and is not an empty folder"),
+        (("--out", "."), "is not empty; name another folder"),
     ],
 )
 def test_what_cannot_be_made_is_refused(
@@ -206,15 +206,10 @@ def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
     (notes / "work" / "plan.md").write_text("# The plan\n\nShip it on 3 May.")
     (notes / "list.txt").write_text("milk\neggs")
     (notes / "photo.png").write_bytes(b"\x89PNG")
-    (notes / "page.HTML").write_text(
-        "<html><head><title>Tea &amp; co</title><style>p {}</style></head><body><h1>Tea</h1>"
-        "<p>Steep <b>it</b>\nfor 3&nbsp;minutes.</p><script>x()</script><ul><li>hot</ul></body>"
-    )
     (notes / ".git" / "x.md").write_text("hidden")
     documents, left_out = read_source_documents(notes)
     assert documents == {
         "list.txt": Document("list.txt", "list", "milk\neggs"),
-        "page.HTML": Document("page.HTML", "Tea & co", "Tea\nSteep it for 3 minutes.\nhot"),
         "work/plan.md": Document("work/plan.md", "The plan", "Ship it on 3 May."),
     }
     assert left_out == {".png": 1}

@@ -140,6 +140,7 @@ def test_resuming_writes_what_is_missing_and_changes_nothing_else(
         (["--provider", "anthropic"], "set ANTHROPIC_API_KEY"),
         (["--provider", "magic"], "unknown provider 'magic'"),
         (["--split", "train"], "has no split 'train'"),
+        (["--nuggets"], "extracted by a model: add --provider"),
     ],
 )
 def test_a_mistake_gets_a_message(folder: Path, arguments: list[str], message: str) -> None:
@@ -285,12 +286,3 @@ def test_near_duplicates_merge_but_never_another_number_or_a_denial() -> None:
     merged = merge_nuggets([first, same, more, denied])
     assert len(merged) == 3
     assert (merged[0].text, merged[0].vital, merged[0].documents) == (first.text, True, ("a", "b"))
-
-
-def test_without_a_model_sentences_are_quoted_and_nobody_calls_them_vital(
-    folder: Path, invoke: Invoke
-) -> None:
-    summary: dict[str, Any] = invoke(folder, "--nuggets", "--provider", "extractive")
-    facts = [fact for line in lines(Path("nuggets.jsonl")) for fact in line["facts"]]
-    assert (summary["vital"], summary["nuggets"]) == (0, len(facts))
-    assert {fact["by"] for fact in facts} == {"extract"}

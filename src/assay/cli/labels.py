@@ -17,6 +17,7 @@ from assay.cli.options import (
 )
 from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.data import read_run
+from assay.data.beir import require_new_folder
 from assay.data.load import KNOWN
 from assay.errors import UsageError
 from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool, qrels_beside
@@ -37,7 +38,6 @@ from assay.labels.questions import (
     WrittenQuestions,
     is_dataset,
     read_source_documents,
-    require_free,
     save_questions,
     write_questions,
 )
@@ -47,7 +47,6 @@ from assay.labels.reference_writing import (
     ModelWriter,
     NuggetRejection,
     ReferenceWriter,
-    SentenceExtractor,
     WritingResult,
     choose_queries,
     generate_references,
@@ -144,7 +143,9 @@ def ground_truth(
     async def write(model: CachedProvider | None) -> WritingResult:
         writer: ReferenceWriter
         if model is None:
-            writer = SentenceExtractor() if nuggets else ExtractWriter()
+            if nuggets:
+                raise UsageError("nuggets are extracted by a model: add --provider")
+            writer = ExtractWriter()
         else:
             writer = ModelExtractor(model) if nuggets else ModelWriter(model)
         with progress_bar() as progress:
@@ -211,8 +212,8 @@ def questions(
         str,
         argument(
             "DOCUMENTS",
-            "What to ask about: a folder of .md, .txt and .html files, a corpus.jsonl, a BEIR "
-            "folder or zip, nfcorpus or notes.",
+            "What to ask about: a folder of .md and .txt files, a corpus.jsonl, a BEIR folder or "
+            "zip, nfcorpus or notes.",
         ),
     ],
     out: Annotated[
@@ -251,7 +252,7 @@ def questions(
             "questions are written by a model: add --provider, such as --provider openai:MODEL"
         )
     folder = out.expanduser()
-    require_free(folder)
+    require_new_folder(folder)
     checks = QuestionChecks(*_documents(source))
 
     async def make(model: CachedProvider | None) -> JsonObject:
@@ -268,9 +269,6 @@ def questions(
     for why, dropped in summary["dropped"].items():
         facts.append((f"dropped: {Rejection[why.upper()]}", count(dropped)))
     notes = [summary["note"], f"evaluate on it with: assay eval TARGET --dataset {folder}"]
-    if ambiguous := summary["ambiguous"]:
-        words = counted(ambiguous, "question is", "questions are")
-        notes.insert(1, f"{words} tagged ambiguous: BM25 ranks another document as high")
     value = {"out": str(folder), **summary, **_spending(asked)}
     return Result(value, [facts_table([*facts, ("result", str(folder))])], notes=notes)
 
@@ -282,7 +280,7 @@ def _documents(name: str) -> "tuple[Mapping[str, Document], list[str]]":
         documents, left_out = read_source_documents(path)
         if left_out:
             kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in left_out.most_common())
-            warn(f"{name}: only .md, .txt and .html files are read; left out: {kinds}")
+            warn(f"{name}: only .md and .txt files are read; left out: {kinds}")
         return documents, []
     data = choose_dataset(name)
     data.require_documents("assay data questions")

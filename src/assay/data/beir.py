@@ -409,14 +409,23 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
         write_file(folder / "qrels" / f"{split}.tsv", beir_qrels(judgments))
 
 
-def write_new_beir(dataset: Dataset, folder: Path) -> None:
-    """Write a data set into a folder that does not exist or is empty, all of it or nothing."""
+def require_new_folder(folder: Path) -> None:
+    """Raise `UsageError` if files in `folder` would be overwritten."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty; name another folder, or delete it first")
+
+
+def write_new_beir(
+    dataset: Dataset, folder: Path, files: Mapping[str, bytes] | None = None
+) -> None:
+    """Write a data set and further `files` into a new or empty folder, all or nothing."""
     folder = folder.expanduser().absolute()
+    require_new_folder(folder)
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError(f"{folder} is not empty; name another folder, or delete it first")
         with staging_folder(folder) as staging:
             write_beir(dataset, staging / folder.name)
+            for name, content in (files or {}).items():
+                (staging / folder.name / name).write_bytes(content)
             if folder.exists():  # a folder is not renamed over another one everywhere
                 folder.rmdir()
             (staging / folder.name).rename(folder)

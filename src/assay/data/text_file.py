@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from html.parser import HTMLParser
 from itertools import islice
 from math import isnan
 from pathlib import Path
@@ -332,53 +331,3 @@ def _member(path: Path, member: zipfile.ZipInfo) -> TextFile:
             yield io.BufferedReader(cast(io.RawIOBase, stream), 2**16)
 
     return TextFile(f"{path}/{member.filename}", opened, path, member.file_size)
-
-
-class _Page(HTMLParser):
-    hidden = ("script", "style", "template", "head")
-    blocks = (
-        "p",
-        "li",
-        "tr",
-        "div",
-        "dt",
-        "dd",
-        "section",
-        "article",
-        "blockquote",
-        "pre",
-        "title",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.title: list[str] = []
-        self.text: list[str] = []
-        self._hidden = 0
-        self._in_title = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._hidden += tag in self.hidden
-        self._in_title = self._in_title or tag == "title"
-        self.text.append("\n" if tag == "br" else " ")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in self.hidden and self._hidden > 0
-        self._in_title = self._in_title and tag != "title"
-        is_heading = len(tag) == 2 and tag[0] == "h" and tag[1].isdigit()
-        self.text.append("\n" if is_heading or tag in self.blocks else " ")
-
-    def handle_data(self, data: str) -> None:
-        if self._in_title:
-            self.title.append(data)
-        elif not self._hidden:
-            self.text.append(" ".join(data.split("\n")))
-
-
-def title_and_text(page: str) -> tuple[str, str]:
-    """Title and text of an HTML page, with a line for each paragraph, heading, item and row."""
-    parser = _Page()
-    parser.feed(page)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.text).split("\n"))
-    return " ".join("".join(parser.title).split()), "\n".join(filter(None, lines))

@@ -7,10 +7,8 @@ save_questions(made, checks, Path("questions"))
 
 import random
 import re
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -21,9 +19,9 @@ from typing import Any, TypeVar
 import orjson
 
 from assay.answers.outcome import states
-from assay.data.beir import read_documents, write_beir
-from assay.data.dataset import Dataset, Document, Fact, Query
-from assay.data.text_file import Findings, title_and_text
+from assay.data.beir import read_documents, write_new_beir
+from assay.data.dataset import Dataset, Document, Fact, Query, ReferenceAnswer
+from assay.data.text_file import Findings
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.files import read_text_file
 from assay.llm.answerer import ModelAnswerer
@@ -38,12 +36,10 @@ from assay.text import stems
 
 _Reply = TypeVar("_Reply")
 
-_PAGES = (".html", ".htm")
-_KINDS = (".md", ".txt", *_PAGES)
+_KINDS = (".md", ".txt")
 _MAX_BYTES = 2 * 2**20
 # A hard-wrapped line: a long one, with plain text on the next.
 _WRAPPED_LINE = re.compile(r"(?<=[^\n]{60})\n(?=[^\s#>|*+-])")
-_FORMS = "a data set, a corpus.jsonl, or a folder of .md, .txt and .html files"
 
 
 def is_dataset(path: Path) -> bool:
@@ -72,7 +68,7 @@ def read_source_documents(path: Path) -> tuple[dict[str, Document], Counter[str]
         else:
             left_out[file.suffix.lower() or "without a suffix"] += 1
     if not documents:
-        raise DataError(f"has no documents; pass {_FORMS}", file=path)
+        raise DataError("has no documents; pass a folder of .md and .txt files", file=path)
     return documents, left_out
 
 
@@ -85,9 +81,7 @@ def _read_document(path: Path, doc_id: str) -> Document:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
     title, text = "", content.strip()
-    if path.suffix.lower() in _PAGES:
-        title, text = title_and_text(content)
-    elif text.startswith("# "):
+    if text.startswith("# "):
         title, _, text = (part.strip() for part in text[2:].partition("\n"))
     return Document(doc_id, title or path.stem, text)
 
@@ -153,7 +147,7 @@ def candidate_prompt(document: Document, seed: int) -> str:
 def parse_candidate(reply: str, document_id: str) -> QuestionCandidate | None:
     """The candidate in a model's reply; None if that is not the JSON which was asked for."""
     try:
-        fields = parse_json(reply[reply.index("{") : reply.rindex("}") + 1])
+        fields = json_in(reply, "{}")
         facts = [
             Fact(text, tuple(map(_text, each.get("accept") or [text])))
             for each in fields["facts"]
@@ -161,11 +155,16 @@ def parse_candidate(reply: str, document_id: str) -> QuestionCandidate | None:
         ]
         quotes = tuple(_text(each["quote"]) for each in fields["facts"])
         question, answer = _text(fields["question"]), _text(fields["answer"])
-    except (ValueError, KeyError, TypeError, AttributeError):  # also what orjson raises
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     if not facts:
         return None
     return QuestionCandidate(document_id, question, answer, tuple(facts), quotes)
+
+
+def json_in(reply: str, brackets: str) -> Any:
+    """`json_in("Sure: {...}", "{}")`: the JSON in a model's reply. Raises `ValueError`."""
+    return parse_json(reply[reply.index(brackets[0]) : reply.rindex(brackets[1]) + 1])
 
 
 def _text(value: Any) -> str:
@@ -182,7 +181,6 @@ CANDIDATES_PER_QUESTION = 5
 MAX_QUESTIONS = 10_000
 _MIN_CHARACTERS = 40  # a shorter document says too little for a question
 _SAME_SHARE = 0.75
-_AS_HIGH = 0.99
 _THING = (
     r"(?:document|text|passage|article|excerpt|abstract|paper|authors?|study|studies|note|file)"
 )
@@ -235,14 +233,6 @@ class QuestionChecks:
             and all(quoted_in(quote, each) for quote in candidate.quotes)
         ]
         return [candidate.document_id, *copies]
-
-    def is_ambiguous(self, candidate: QuestionCandidate) -> bool:
-        """Whether BM25 ranks another document as high as those expected."""
-        expected = self.expected(candidate)
-        hits = dict(self._index.search(candidate.question, FOUND_WITHIN))
-        best = max(hits.get(each, 0.0) for each in expected)
-        others = [score for doc_id, score in hits.items() if doc_id not in expected]
-        return best == 0.0 or max(others, default=0.0) >= _AS_HIGH * best
 
 
 def states_all(answer: str, candidate: QuestionCandidate) -> bool:
@@ -305,7 +295,7 @@ async def _try(
 ) -> QuestionCandidate | Rejection:
     """A question about the document; or the first check that it fails, those by a model last."""
     asked = provider.generate(candidate_prompt(document, seed), _CANDIDATE_TOKENS)
-    if (reply := await _unless_refused(asked)) is None:
+    if (reply := await unless_refused(asked)) is None:
         return Rejection.REFUSED
     if (candidate := parse_candidate(reply, document.id)) is None:
         return Rejection.UNREADABLE
@@ -314,15 +304,15 @@ async def _try(
     # The model has to find the facts with the document, and must not know them without.
     question, answerer = candidate.question, ModelAnswerer(provider)
     passage = Passage(document.id, document.title, document.text)
-    shown = await _unless_refused(answerer.answer(question, [passage], _ANSWER_TOKENS))
+    shown = await unless_refused(answerer.answer(question, [passage], _ANSWER_TOKENS))
     if shown is None or not states_all(shown.text, candidate):
         return Rejection.UNANSWERED
-    known = await _unless_refused(answerer.answer_from_memory(question, _ANSWER_TOKENS))
+    known = await unless_refused(answerer.answer_from_memory(question, _ANSWER_TOKENS))
     remembers = known is not None and known.found and states_all(known.text, candidate)
     return Rejection.FROM_MEMORY if remembers else candidate
 
 
-async def _unless_refused(call: Awaitable[_Reply]) -> _Reply | None:
+async def unless_refused(call: Awaitable[_Reply]) -> _Reply | None:
     """None if the model refuses, which is an answer; any other failure is raised."""
     try:
         return await call
@@ -332,81 +322,46 @@ async def _unless_refused(call: Awaitable[_Reply]) -> _Reply | None:
         return None
 
 
-def require_free(out: Path) -> None:
-    """Raise before a model is paid: nothing is ever overwritten."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{str(out)!r} already exists and is not an empty folder; choose another")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot be created: {error.strerror}", file=out.parent) from error
-
-
 def save_questions(made: WrittenQuestions, checks: QuestionChecks, out: Path) -> JsonObject:
-    """Write a BEIR folder with answers, a table and their provenance; returns the summary."""
-    require_free(out)
+    """Write a new BEIR folder with answers, quotes to review, and a summary, which is returned."""
     if not made.questions:
-        reasons = "; ".join(f"{number} times {each}" for each, number in made.rejected.items())
+        reasons = "; ".join(f"{number} times {reason}" for reason, number in made.rejected.items())
         raise DataError(
             f"all {made.drafted} candidates were rejected ({reasons}); try other documents or a "
             "better model"
         )
-    rows = [_row(f"q-{n:04}", each, checks, made) for n, each in enumerate(made.questions, 1)]
+    queries: dict[str, Query] = {}
+    judgments: dict[str, dict[str, int]] = {}
+    answers: dict[str, ReferenceAnswer] = {}
+    rows = b""
+    for number, question in enumerate(made.questions, 1):
+        query_id, documents = f"q-{number:04}", checks.expected(question)
+        queries[query_id] = Query(query_id, question.question, ("generated",))
+        judgments[query_id] = dict.fromkeys(documents, 1)
+        sources = (question.document_id,)
+        answers[query_id] = ReferenceAnswer(query_id, question.answer, question.facts, sources)
+        row = {
+            "query_id": query_id,
+            "query": question.question,
+            "doc_ids": documents,
+            "answer": question.answer,
+            "tags": ["generated"],
+            "quotes": question.quotes,
+        }
+        rows += orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     summary: JsonObject = {
-        "questions": len(rows),
-        "ambiguous": sum("ambiguous" in row["tags"] for row in rows),
+        "questions": len(queries),
         "drafted": made.drafted,
-        "dropped": {each.name.lower(): number for each, number in made.rejected.items()},
+        "dropped": {reason.name.lower(): number for reason, number in made.rejected.items()},
         "documents": len(checks.documents),
         **made.origin,
         "created": datetime.now(UTC).date().isoformat(),
         "assay": version("agent-assay"),
     }
-    queries = {
-        row["query_id"]: Query(row["query_id"], row["query"], tuple(row["tags"])) for row in rows
+    files = {
+        "questions.jsonl": rows,
+        "summary.json": orjson.dumps(summary, option=orjson.OPT_INDENT_2),
     }
-    judgments = {row["query_id"]: dict.fromkeys(row["doc_ids"], 1) for row in rows}
-    answers = (_answer(*each) for each in zip(rows, made.questions, strict=True))
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as part:
-        folder = Path(part) / "data"
-        write_beir(Dataset("questions", checks.documents, queries, {"test": judgments}), folder)
-        (folder / "answers.jsonl").write_bytes(_lines(answers))
-        (folder / "questions.jsonl").write_bytes(_lines(rows))
-        (folder / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
-        if out.exists():
-            out.rmdir()
-        shutil.move(folder, out)
+    dataset = Dataset("questions", checks.documents, queries, {"test": judgments}, answers)
+    write_new_beir(dataset, out, files)
     return summary
-
-
-def _lines(rows: Iterable[JsonObject]) -> bytes:
-    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-
-
-def _row(
-    query_id: str, question: QuestionCandidate, checks: QuestionChecks, made: WrittenQuestions
-) -> JsonObject:
-    """One line of the table. Every column that is not known to `--dataset` is a tag."""
-    quotes = [{"doc_id": question.document_id, "text": each} for each in question.quotes]
-    return {
-        "query_id": query_id,
-        "query": question.question,
-        "doc_ids": checks.expected(question),
-        "answer": question.answer,
-        "tags": ["generated", *(["ambiguous"] if checks.is_ambiguous(question) else [])],
-        "provenance": {"quotes": quotes, **made.origin},
-    }
-
-
-def _answer(row: JsonObject, question: QuestionCandidate) -> JsonObject:
-    pairs = zip(question.facts, question.quotes, strict=True)
-    return {
-        "query_id": row["query_id"],
-        "answer": question.answer,
-        "facts": [
-            {"text": fact.text, "accept": list(fact.accept), "quote": quote}
-            for fact, quote in pairs
-        ],
-        "documents": [question.document_id],
-        "provenance": row["provenance"],
-    }

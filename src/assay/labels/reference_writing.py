@@ -31,7 +31,7 @@ from assay.answers.references import (
 )
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
-from assay.labels.questions import quoted_in
+from assay.labels.questions import json_in, quoted_in, unless_refused
 from assay.llm.answerer import is_instruction
 from assay.llm.prompt import (
     ABSTAINED,
@@ -46,7 +46,7 @@ from assay.llm.prompt import (
 from assay.llm.providers.opening import complete
 from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather_for
-from assay.net.json import JsonObject, parse_json
+from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.text import is_negation, stems, text_hash, words
 
@@ -169,26 +169,6 @@ class ExtractWriter:
         return Draft(extract(query.text, documents), why=why)
 
 
-class SentenceExtractor:
-    """The same as facts: candidates for a person to edit."""
-
-    max_documents = 10
-    writes_facts = True
-    origin = ExtractWriter.origin
-
-    async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """All of them `okay`: which are vital, only a reader can say."""
-        draft = Draft()
-        for document in documents:
-            found = extract(query.text, [document])
-            if len(found) > MAX_FACT or is_instruction(found):
-                draft.rejected[NuggetRejection.NOT_A_FACT] += 1
-            elif found:
-                made_by, ids = NuggetMaker.EXTRACT, (document.id,)
-                draft.facts.append(Nugget("", found, Importance.OKAY, made_by, ids))
-        return _finished(draft)
-
-
 class ModelWriter:
     """Has a language model write the answer from the documents."""
 
@@ -243,11 +223,11 @@ class ModelExtractor:
         draft = Draft(cut=any(len(each.text) > _PART * _MAX_PARTS for each in documents))
         for window in _windows(documents):
             known = [each.text for each in draft.facts]
-            reply = await self._reply(writing_prompt(query.text, window, known), _FACTS_TOKENS)
+            prompt = writing_prompt(query.text, window, known)
+            reply = await unless_refused(self._provider.generate(prompt, _FACTS_TOKENS))
             try:
-                found = parse_json(reply[reply.index("{") : reply.rindex("}") + 1])["facts"]
-                candidates = [*found][:_FACTS_PER_WINDOW]
-            except (ValueError, KeyError, TypeError):  # also what orjson raises
+                candidates = list(json_in(reply or "", "{}")["facts"])[:_FACTS_PER_WINDOW]
+            except (ValueError, KeyError, TypeError):
                 draft.rejected[NuggetRejection.UNREADABLE] += 1
                 continue
             for fields in candidates:
@@ -289,23 +269,15 @@ class ModelExtractor:
     async def _label(self, question: str, draft: Draft) -> None:
         """What has no readable label is left out: a guess would be counted as the model's word."""
         prompt = importance_prompt(question, [each.text for each in draft.facts])
-        reply = await self._reply(prompt, _LABEL_TOKENS)
+        reply = await unless_refused(self._provider.generate(prompt, _LABEL_TOKENS))
         try:
-            found = parse_json(reply[reply.index("[") : reply.rindex("]") + 1])
-            labels = [Importance(str(each).strip().lower()) for each in found]
+            found = json_in(reply or "", "[]")
+            labels = [Importance(str(label).strip().lower()) for label in found]
             pairs = list(zip(draft.facts, labels, strict=True))
         except (ValueError, TypeError):
             draft.rejected[NuggetRejection.UNREADABLE] += len(draft.facts)
             pairs = []
         draft.facts = [replace(each, importance=label) for each, label in pairs]
-
-    async def _reply(self, prompt: str, max_tokens: int) -> str:
-        try:
-            return await self._provider.generate(prompt, max_tokens)
-        except ProviderError as error:
-            if error.kind is ProviderFailure.REFUSAL:
-                return ""
-            raise
 
 
 def writing_prompt(question: str, documents: Sequence[Document], known: Sequence[str]) -> str:
@@ -375,15 +347,13 @@ def _figures(text: str) -> tuple[set[str], int]:
 
 
 def _finished(draft: Draft) -> Draft:
-    """The vital facts first, and not too many; and why there is none."""
-    merged = sorted(merge_nuggets(draft.facts), key=lambda each: not each.vital)
-    draft.rejected[NuggetRejection.MERGED] += len(draft.facts) - len(merged)
-    draft.rejected[NuggetRejection.SURPLUS] += max(0, len(merged) - MAX_NUGGETS)
-    draft.rejected = +draft.rejected  # without those that are 0
-    draft.facts = merged[:MAX_NUGGETS]
+    """The vital facts first, at most `MAX_NUGGETS`; or why there is none."""
+    draft.facts.sort(key=lambda fact: not fact.vital)
+    if surplus := len(draft.facts[MAX_NUGGETS:]):
+        draft.rejected[NuggetRejection.SURPLUS] += surplus
+        del draft.facts[MAX_NUGGETS:]
     reason = draft.rejected.most_common(1)
-    none = "no nugget could be extracted from its documents"
-    draft.why = f"no nugget is left: {reason[0][0]}" if reason else none
+    draft.why = f"no nugget is left: {reason[0][0]}" if reason else "its documents have no nugget"
     return draft
 
 
