@@ -57,7 +57,7 @@ _MAX_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """One operation of a trace; `attributes` are plain values by name, those that are read."""
 
     trace_id: str
@@ -94,7 +94,7 @@ def read_log(path: Path) -> Iterator[Record | DataError]:
     yield from wrong
 
 
-def read_spans(path: Path) -> list[Span]:
+def read_spans(path: Path) -> list[TraceSpan]:
     """Every span of a file: `trace_steps(read_spans(path))`. Raises `DataError`."""
     wrong: list[DataError] = []
     spans = list(_bounded_spans(read_table(path), wrong))
@@ -109,7 +109,9 @@ def holds_traces(path: Path) -> bool:
     return isinstance(first, Record) and is_span_row(first.fields)
 
 
-def _bounded_spans(rows: Iterable[Record | DataError], wrong: list[DataError]) -> Iterator[Span]:
+def _bounded_spans(
+    rows: Iterable[Record | DataError], wrong: list[DataError]
+) -> Iterator[TraceSpan]:
     # Spans of one trace may be anywhere in the file, so all of them are held in memory.
     kept = 0
     for row in rows:
@@ -132,7 +134,7 @@ def is_span_row(fields: Mapping[str, Any]) -> bool:
     return isinstance(fields.get("resourceSpans"), list)
 
 
-def spans_of(fields: Mapping[str, Any]) -> Iterator[Span]:
+def spans_of(fields: Mapping[str, Any]) -> Iterator[TraceSpan]:
     """The spans of an OTLP export, or the one of a row with `context.trace_id`."""
     if "context.trace_id" in fields:
         yield _span_of_row(fields)
@@ -145,14 +147,14 @@ def spans_of(fields: Mapping[str, Any]) -> Iterator[Span]:
                     yield _span_of_export(span)
 
 
-def _span_of_export(span: JsonObject) -> Span:
+def _span_of_export(span: JsonObject) -> TraceSpan:
     status = span.get("status")
     attributes = {
         key: _plain(attribute.get("value"))
         for attribute in _objects(span.get("attributes"))
         if (key := str(attribute.get("key"))).startswith(_READ_PREFIXES)
     }
-    return Span(
+    return TraceSpan(
         trace_id=str(span["traceId"]),
         id=str(span.get("spanId", "")),
         parent=str(span.get("parentSpanId") or ""),
@@ -164,7 +166,7 @@ def _span_of_export(span: JsonObject) -> Span:
     )
 
 
-def _span_of_row(fields: Mapping[str, Any]) -> Span:
+def _span_of_row(fields: Mapping[str, Any]) -> TraceSpan:
     def nanoseconds(name: str) -> int:
         try:
             return round(parse_time(str(fields.get(name))).timestamp() * 1e9)
@@ -176,7 +178,7 @@ def _span_of_row(fields: Mapping[str, Any]) -> Span:
         for key, value in fields.items()
         if f"{(name := key.removeprefix('attributes.'))}.".startswith(_READ_PREFIXES)
     }
-    return Span(
+    return TraceSpan(
         trace_id=str(fields["context.trace_id"]),
         id=str(fields.get("context.span_id", "")),
         parent=str(fields.get("parent_id") or ""),
@@ -188,9 +190,9 @@ def _span_of_row(fields: Mapping[str, Any]) -> Span:
     )
 
 
-def _by_trace(spans: Iterable[Span]) -> Iterator[tuple[str, str, list[Span]]]:
+def _by_trace(spans: Iterable[TraceSpan]) -> Iterator[tuple[str, str, list[TraceSpan]]]:
     """Id, question and spans, in their order of time, of each trace that has a question."""
-    traces: dict[str, list[Span]] = {}
+    traces: dict[str, list[TraceSpan]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
     for trace_id in list(traces):
@@ -200,12 +202,12 @@ def _by_trace(spans: Iterable[Span]) -> Iterator[tuple[str, str, list[Span]]]:
             yield trace_id, question, members
 
 
-def _root(spans: Sequence[Span]) -> Span:
+def _root(spans: Sequence[TraceSpan]) -> TraceSpan:
     known = {span.id for span in spans}
     return next((span for span in spans if span.parent not in known), spans[0])
 
 
-def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
+def span_rows(spans: Iterable[TraceSpan]) -> Iterator[JsonObject]:
     """One row with `id`, `question`, `answer` and `contexts` for each trace that has a question.
 
     Traces without one, such as those that build an index, are left out. `answer` is None if the
@@ -223,7 +225,7 @@ def span_rows(spans: Iterable[Span]) -> Iterator[JsonObject]:
         }
 
 
-def trace_steps(spans: Iterable[Span]) -> Iterator[TracedQuestion]:
+def trace_steps(spans: Iterable[TraceSpan]) -> Iterator[TracedQuestion]:
     """The searches of each trace that has a question: `trace_steps(read_spans(path))`.
 
     A step is a span `retrieval` or `RETRIEVER`, or a span `execute_tool` or `TOOL` whose result
@@ -233,7 +235,7 @@ def trace_steps(spans: Iterable[Span]) -> Iterator[TracedQuestion]:
         yield TracedQuestion(trace_id, question, tuple(_steps(members)))
 
 
-def _steps(spans: Sequence[Span]) -> Iterator[SearchStep]:
+def _steps(spans: Sequence[TraceSpan]) -> Iterator[SearchStep]:
     by_id = {span.id: span for span in spans}
     found = {span.id: step for span in spans if (step := _step(span)) is not None}
     above = {key: _ancestors(by_id[key], by_id) for key in found}
@@ -248,7 +250,7 @@ def _steps(spans: Sequence[Span]) -> Iterator[SearchStep]:
             yield step
 
 
-def _ancestors(span: Span, by_id: Mapping[str, Span]) -> list[str]:
+def _ancestors(span: TraceSpan, by_id: Mapping[str, TraceSpan]) -> list[str]:
     above: list[str] = []
     # A damaged trace may have a circle, or be nested without end.
     while span.parent in by_id and span.parent not in above and len(above) < _MAX_PARENTS:
@@ -257,7 +259,7 @@ def _ancestors(span: Span, by_id: Mapping[str, Span]) -> list[str]:
     return above
 
 
-def _step(span: Span) -> SearchStep | None:
+def _step(span: TraceSpan) -> SearchStep | None:
     """The search that a span is; None if it is something else, such as a tool that calculates."""
     attributes = span.attributes
     kinds = (attributes.get("gen_ai.operation.name"), attributes.get("openinference.span.kind"))
@@ -307,7 +309,7 @@ def _ids_in(value: Any, depth: int = 0) -> list[tuple[str, Any]]:
     return next(filter(None, (_ids_in(item, depth + 1) for item in inside)), [])
 
 
-def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
+def _contexts(spans: Sequence[TraceSpan]) -> list[JsonObject]:
     """What retrievers found, in order and each once; a reranker's result replaces it."""
     for name in ("reranker.output_documents", "retrieval.documents"):
         listed = (document for span in spans for document in _documents(span, name))
@@ -317,7 +319,7 @@ def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
     return []
 
 
-def _documents(span: Span, name: str) -> list[JsonObject]:
+def _documents(span: TraceSpan, name: str) -> list[JsonObject]:
     """The documents of a span with `id`, `text` and `score`; one of the first two may be empty."""
     listed = parsed_cell(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
     numbered: dict[int, JsonObject] = {}
@@ -337,7 +339,7 @@ def _documents(span: Span, name: str) -> list[JsonObject]:
     return documents
 
 
-def _said(span: Span, side: str) -> str | None:
+def _said(span: TraceSpan, side: str) -> str | None:
     """The text of a span's input or output."""
     value = span.attributes.get(f"{side}.value")
     if isinstance(value, str) and value.strip():
@@ -348,7 +350,7 @@ def _said(span: Span, side: str) -> str | None:
     return _message_of(span, side)
 
 
-def _message_of(span: Span, side: str) -> str | None:
+def _message_of(span: TraceSpan, side: str) -> str | None:
     """The last message of a call of a model: the user's of its input, or the model's."""
     if side == "output":
         found = [value for key, value in span.attributes.items() if _REPLY.fullmatch(key)]
