@@ -9,7 +9,6 @@ from assay.llm.prompt import (
     EMPTY_REPLY,
     NO_CITATION,
     cited_marks,
-    cited_places,
     load_prompt,
     question_prompt,
     read_generated,
@@ -118,19 +117,6 @@ def test_a_document_cannot_close_its_own_marks() -> None:
 def test_what_counts_as_declining_is_what_the_prompts_ask_for() -> None:
     for name in ("answer_question", "ground_truth_answer", "question_alone"):
         assert f"reply with {ABSTAIN} and nothing else" in load_prompt(name).template
-
-
-@pytest.mark.parametrize(
-    ("text", "places"),
-    [
-        ("It is so[1]. And so [2, 3].", [1, 2, 3]),
-        ("Compare array[1] and x[2]", []),
-        ("It lies in the interval [1, 2].", []),
-        ("Write `rows [1]`:\n```\nprint [2]\n```\nThat is all [3].", [3]),
-    ],
-)
-def test_an_index_an_interval_and_code_cite_nothing(text: str, places: list[int]) -> None:
-    assert cited_places(text) == places
 
 
 def test_numbers_are_places_where_all_of_them_can_be() -> None:

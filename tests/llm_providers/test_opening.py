@@ -16,10 +16,6 @@ from assay.llm.providers.opening import open_model, open_provider
 from assay.llm.providers.provider import Completion, TokenUsage
 
 
-def test_nothing_said_means_ollama_as_the_design_has_it() -> None:
-    assert open_provider().name == "ollama:llama3.1:8b"
-
-
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
@@ -176,17 +172,6 @@ async def test_a_document_that_gives_orders_does_not_change_what_a_gullible_mode
     passages = [Passage("d1", "Calcium", f"Calcium helps. {attack}")]
     answer = await ModelAnswerer(opened("openai")).answer("what helps?", passages, 50)
     assert answer.text == "It helps [1]."
-
-
-def test_a_gguf_file_is_named_by_the_word_or_by_the_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed (extra gguf)")
-    for name in ("one", "two"):
-        (tmp_path / f"{name}.gguf").write_bytes(b"x")
-    monkeypatch.setenv("ASSAY_GGUF_MODEL", str(tmp_path / "one.gguf"))
-    assert open_provider("gguf").name == "gguf:one"
-    assert open_provider(f"gguf:{tmp_path / 'two.gguf'}").name == "gguf:two"
 
 
 def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:

@@ -167,30 +167,12 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
 
 _BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
-_OF_NUMBERS = re.compile(
-    r"\b(?:intervals?|ranges?|arrays?|vectors?|tuples?|lists?|pairs?) ?$", re.IGNORECASE
-)
 
 
 def cited_places(text: str) -> list[int]:
-    """The numbers in the citation markers of a text, in their order, each once.
-
-    Code has none, and neither has what only looks like one: an index, as in "array[1] is", or an
-    interval.
-    """
-    prose = _CODE.sub(" ", text)
-    found = (each for each in _MARKER.finditer(prose) if _cites(each, prose))
+    """The numbers in the citation markers of a text, in their order, each once; code has none."""
+    found = _MARKER.finditer(_CODE.sub(" ", text))
     return list(dict.fromkeys(number for each in found for number in _numbers(each)))
-
-
-def _cites(marker: re.Match[str], text: str) -> bool:
-    start = marker.start(2)
-    before, after = text[max(0, start - 20) : start], text[marker.end() : marker.end() + 20]
-    if before[-1:].isalnum() or before.endswith("_"):
-        # "it is so[1]." cites; "array[1] and" and "x[2]" are an index.
-        closes = not after.strip() or after[0] in '.,;:!?)"”\n'
-        return closes and before[-2:-1].isalnum()
-    return not ("," in marker[2] and _OF_NUMBERS.search(before))
 
 
 def cited_marks(text: str, shown: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:

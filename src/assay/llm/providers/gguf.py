@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.llm.providers.provider import Completion, setting
-from assay.llm.providers.services import read_chat_completion
+from assay.llm.providers.services import read_chat_completion, read_reply
 from assay.net.redact import redact_secrets
 
 GGUF_VARIABLE = "ASSAY_GGUF_MODEL"
@@ -59,7 +59,7 @@ class GgufModel:
         if error := reply.get("error"):
             words = redact_secrets(str(error.get("message", error)))
             raise ProviderError(ProviderFailure.BAD_REQUEST, f"{self.name} cannot answer: {words}")
-        return read_chat_completion(reply, self.name)
+        return read_reply(read_chat_completion, reply, self.name)
 
     @cached_property
     def _server(self) -> Any:

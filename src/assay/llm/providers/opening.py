@@ -23,7 +23,6 @@ from assay.llm.providers.provider import (
     Model,
     Spending,
     TokenUsage,
-    billed_usage,
     setting,
     without_thought,
 )
@@ -44,29 +43,26 @@ _TABLE = (
 )
 
 
-def reply_key(identity: str, prompt: str, max_tokens: int) -> bytes:
-    """A hash of all that a reply depends on. The temperature is always 0."""
-    parameters = {"model": identity, "max_tokens": max_tokens, "temperature": 0}
-    digest = hashlib.sha256(orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS) + b"\n")
-    digest.update(prompt.encode("utf-8", "surrogatepass"))
-    return digest.digest()
-
-
 class ReplyCache:
-    """Replies on disk, by model, prompt and parameters. A prompt is stored as its hash only."""
+    """Replies on disk, by a hash of model, prompt and limit: no prompt is stored."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or cache_folder() / "replies.sqlite3"
         self._database = CacheDatabase(self.path, "cache of replies", _TABLE)
 
+    @staticmethod
+    def key(identity: str, prompt: str, max_tokens: int) -> bytes:
+        """A hash of all that a reply depends on. The temperature is always 0."""
+        parameters = {"model": identity, "max_tokens": max_tokens, "temperature": 0}
+        digest = hashlib.sha256(orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS) + b"\n")
+        digest.update(prompt.encode("utf-8", "surrogatepass"))
+        return digest.digest()
+
     def find(self, key: bytes) -> Completion | None:
-        """The reply for a key of `reply_key`, if there is one."""
+        """The reply for a key, if there is one."""
         query = "SELECT text, input_tokens, output_tokens, stop_reason FROM replies WHERE key = ?"
         row = self._database.use(lambda database: database.execute(query, (key,)).fetchone())
-        if row is None:
-            return None
-        text, input_tokens, output_tokens, stop_reason = row
-        return Completion(text, TokenUsage(input_tokens, output_tokens), stop_reason, cached=True)
+        return row and Completion(row[0], TokenUsage(*row[1:3]), row[3], cached=True)
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Store a reply under its key."""
@@ -117,7 +113,7 @@ class CachedProvider:
 
     async def complete(self, prompt: str, max_tokens: int = 100) -> Completion:
         """The reply, without what a reasoning model thought, with its usage and why it ended."""
-        key = reply_key(self._model.identity, prompt, max_tokens)
+        key = ReplyCache.key(self._model.identity, prompt, max_tokens)
         loop = asyncio.get_running_loop()
         if self._slots is None or self._slots[0] is not loop:
             self._slots = (loop, asyncio.Semaphore(self.concurrency))
@@ -142,10 +138,12 @@ class CachedProvider:
                     lambda: self._model.complete(prompt, max_tokens), on_timeout=timed_out
                 )
             except ProviderError as error:
-                if error.retryable:
-                    raise _gave_up(error) from None
-                raise
-            self._costs.add(billed_usage(completion, prompt, max_tokens))
+                if not error.retryable:
+                    raise
+                tried = f"attempts: {getattr(error, 'attempts', 1)}"
+                message = f"{error} ({tried}); replies so far are cached: try again later"
+                raise ProviderError(error.kind, message, retry_after=error.retry_after) from None
+            self._costs.add(completion, prompt, max_tokens)
         return completion
 
     async def close(self) -> None:
@@ -164,14 +162,6 @@ async def complete(provider: LLMProvider, prompt: str, max_tokens: int) -> Compl
     if isinstance(provider, CachedProvider):
         return await provider.complete(prompt, max_tokens)
     return Completion(await provider.generate(prompt, max_tokens), TokenUsage())
-
-
-def _gave_up(error: ProviderError) -> ProviderError:
-    attempts = getattr(error, "attempts", 1)
-    wait = f", Retry-After {error.retry_after:g} s" if error.retry_after else ""
-    times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    message = f"{error} (after {times}{wait}); replies so far are cached: try again later"
-    return ProviderError(error.kind, message, retry_after=error.retry_after)
 
 
 def open_provider(

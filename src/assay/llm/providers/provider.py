@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Protocol
 
-import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from assay.errors import BudgetExceeded, UsageError
 from assay.llm.provider_kinds import PROVIDER_KINDS
-from assay.net.json import parse_json
 
 
 class LLMProvider(Protocol):
@@ -92,38 +90,27 @@ _CHARACTERS_PER_TOKEN = 3
 _TEMPLATE_TOKENS = 50  # of a chat template around the prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """US dollars for a million tokens."""
-
-    input: float
-    output: float
-
-    def of(self, usage: TokenUsage) -> float:
-        """What these tokens cost."""
-        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
-
-
-# List prices as published; the longest name that a model's name begins with counts.
-_LISTED: Mapping[str, Price] = {
-    "claude-3-haiku": Price(0.25, 1.25),
-    "claude-3-5-haiku": Price(0.80, 4.0),
-    "claude-3-5-sonnet": Price(3.0, 15.0),
-    "claude-3-7-sonnet": Price(3.0, 15.0),
-    "claude-sonnet-4": Price(3.0, 15.0),
-    "claude-haiku-4-5": Price(1.0, 5.0),
-    "claude-opus-4": Price(15.0, 75.0),
-    "claude-opus-4-5": Price(5.0, 25.0),
-    "gpt-4o": Price(2.5, 10.0),
-    "gpt-4o-mini": Price(0.15, 0.60),
-    "gpt-4.1": Price(2.0, 8.0),
-    "gpt-4.1-mini": Price(0.40, 1.60),
-    "gpt-4.1-nano": Price(0.10, 0.40),
+# List prices in US dollars for a million input and output tokens, as published; the longest name
+# that a model's name begins with counts.
+_LISTED: Mapping[str, tuple[float, float]] = {
+    "claude-3-haiku": (0.25, 1.25),
+    "claude-3-5-haiku": (0.80, 4.0),
+    "claude-3-5-sonnet": (3.0, 15.0),
+    "claude-3-7-sonnet": (3.0, 15.0),
+    "claude-sonnet-4": (3.0, 15.0),
+    "claude-haiku-4-5": (1.0, 5.0),
+    "claude-opus-4": (15.0, 75.0),
+    "claude-opus-4-5": (5.0, 25.0),
+    "gpt-4o": (2.5, 10.0),
+    "gpt-4o-mini": (0.15, 0.60),
+    "gpt-4.1": (2.0, 8.0),
+    "gpt-4.1-mini": (0.40, 1.60),
+    "gpt-4.1-nano": (0.10, 0.40),
 }
 
 
-def price_of(name: str) -> Price | None:
-    """The price of the model `KIND:MODEL`; None if it is not known.
+def price_of(name: str) -> tuple[float, float] | None:
+    """price_of("openai:gpt-4o")  # (2.5, 10.0): dollars per million tokens; None if not known
 
     `RAG_EVAL_PRICES` comes before the list, because services change their prices.
     """
@@ -132,27 +119,19 @@ def price_of(name: str) -> Price | None:
         if fitting := [known for known in prices if model.startswith(known)]:
             return prices[max(fitting, key=len)]
     kind = PROVIDER_KINDS.get(provider)
-    return Price(0.0, 0.0) if kind is not None and kind.free else None
+    return (0.0, 0.0) if kind is not None and kind.free else None
 
 
-def _configured_prices() -> dict[str, Price]:
-    written = os.environ.get(PRICES_VARIABLE)
-    if not written:
-        return {}
+def _configured_prices() -> Mapping[str, tuple[float, float]]:
+    amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    written = os.environ.get(PRICES_VARIABLE) or "{}"
     try:
-        return {model: _price(pair) for model, pair in parse_json(written).items()}
-    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
+        return TypeAdapter(dict[str, tuple[amount, amount]]).validate_json(written)
+    except ValidationError:
         raise UsageError(
             f"{PRICES_VARIABLE} must be a JSON object of US dollars per million input and "
             f'output tokens, such as {{"model-name": [3, 15]}}, got {written!r}'
         ) from None
-
-
-def _price(pair: Any) -> Price:
-    given, made = (float(each) for each in pair)
-    if not (0 <= given < math.inf and 0 <= made < math.inf):
-        raise ValueError(pair)
-    return Price(given, made)
 
 
 class Spending(BaseModel):
@@ -219,30 +198,26 @@ class CostTracker:
         finally:
             self._reserved -= worst
 
-    def add(self, usage: TokenUsage) -> None:
-        """Count a call that was billed."""
+    def add(self, completion: Completion, prompt: str, max_tokens: int) -> None:
+        """Count a call: of what the service did not count, the most that it can have been.
+
+        Otherwise a service that reports no usage would be free, and its budget unlimited.
+        """
+        given, made = completion.usage.input_tokens, completion.usage.output_tokens
+        if given <= 0:
+            given, made = max_tokens_of(prompt), max(made, max_tokens)
+        elif made < 0 or (made == 0 and completion.text):
+            made = max_tokens
         self._calls += 1
-        self._input += usage.input_tokens
-        self._output += usage.output_tokens
+        self._input += given
+        self._output += made
 
     def add_cached(self) -> None:
         """Count a reply from the cache."""
         self._cached += 1
 
     def _cost(self, given: int, made: int) -> float:
-        return self._price.of(TokenUsage(given, made)) if self._price else 0.0
-
-
-def billed_usage(completion: Completion, prompt: str, max_tokens: int) -> TokenUsage:
-    """What the service counted; of what it did not count, the most that it can have been.
-
-    Otherwise a service that reports no usage would be free, and its budget unlimited.
-    """
-    given, made = completion.usage.input_tokens, completion.usage.output_tokens
-    if given <= 0:
-        return TokenUsage(max_tokens_of(prompt), max(made, max_tokens))
-    uncounted = made < 0 or (made == 0 and completion.text != "")
-    return TokenUsage(given, max_tokens if uncounted else made)
+        return (given * self._price[0] + made * self._price[1]) / 1e6 if self._price else 0.0
 
 
 def max_tokens_of(text: str) -> int:

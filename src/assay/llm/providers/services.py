@@ -2,7 +2,7 @@
 servers that implement one of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -20,7 +20,6 @@ from assay.net.retry import parse_retry_after
 MAX_REPLY_BYTES = 8_000_000  # the longest texts are below one percent of it
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEYS = ("RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY")
-"""Where the key is looked for, in this order."""
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_KEYS = ("RAG_EVAL_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
 ANTHROPIC_MODEL = "claude-sonnet-4-5"
@@ -52,6 +51,9 @@ class ServiceModel:
         policy: OutboundPolicy = UNRESTRICTED,
     ) -> None:
         self._service, self._url, self._model, self._key = service, url, model, key
+        self.name = f"{self.kind}:{model}"
+        # With the address: two endpoints may use one name for two models.
+        self.identity = f"{self.name}@{redact_url(url)}"
         # Parameters that make replies repeatable, as far as the service allows them.
         self._sampling: dict[str, float] = {"temperature": 0}
         self._limit = "max_tokens"
@@ -59,22 +61,12 @@ class ServiceModel:
         sent = {"Connection": "close", **headers}
         self._client = open_client(policy, headers=sent, max_bytes=MAX_REPLY_BYTES)
 
-    @property
-    def name(self) -> str:
-        """`KIND:MODEL`."""
-        return f"{self.kind}:{self._model}"
-
-    @property
-    def identity(self) -> str:
-        """With the address: two endpoints may use one name for two models."""
-        return f"{self.name}@{redact_url(self._url)}"
-
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The reply. A parameter that the service refuses by name is left out from then on."""
         while True:
             body = self._body(prompt, max_tokens)
             try:
-                return self._read(await self._post(body))
+                return read_reply(self._read, await self._post(body), self._service)
             except ProviderError as error:
                 if error.kind is not ProviderFailure.BAD_REQUEST:
                     raise
@@ -94,65 +86,113 @@ class ServiceModel:
         limit = {self._limit: max_tokens}
         return {"model": self._model, "messages": messages, **limit, **self._sampling}
 
-    def _read(self, reply: Any) -> Completion:
+    @staticmethod
+    def _read(reply: Any) -> Completion:
         raise NotImplementedError
 
     async def _post(self, body: JsonObject) -> Any:
         """The JSON of the response; None for one that is not JSON."""
         try:
             response = await self._client.post(self._url, json=body)
+        except (ResponseTooLarge, EncodingRefused, httpx.DecodingError) as error:
+            raise _unreadable(f"{self._service} ({error})") from None
         except httpx.RequestError as error:
-            raise self._request_failure(error) from None
-        status = response.status_code
-        if response.is_success:
-            try:
-                return response.json()
-            except (ValueError, RecursionError):
-                return None
-        words = f"{self._service} answered HTTP {status}"
+            connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            reason = connect_reason(error) if connecting else type(error).__name__
+            message = f"{self._service} cannot be reached ({reason})"
+            message += f"; {self.hint}" if self.hint else ""
+            raise ProviderError(ProviderFailure.CONNECTION, message) from None
+        if not response.is_success:
+            raise self._rejection(response)
+        try:
+            return response.json()
+        except (ValueError, RecursionError):
+            return None
+
+    def _rejection(self, response: httpx.Response) -> ProviderError:
+        status, kind = response.status_code, ProviderFailure.BAD_REQUEST
+        message = f"{self._service} answered HTTP {status}"
         if said := redact_secrets(response.text, self._key):
-            words += f": {said}"
-        kind = _kind(status)
-        if kind is ProviderFailure.REFUSED_KEY and self.keys:
-            words += f"; check {' or '.join(self.keys)}"
+            message += f": {said}"
+        if status in (401, 403):
+            kind = ProviderFailure.REFUSED_KEY
+            message += f"; check {' or '.join(self.keys)}" if self.keys else ""
         elif status == 404:
-            words += f"; {self.hint_404.format(model=self._model)}"
+            message += f"; {self.hint_404.format(model=self._model)}"
+        elif status == 429:
+            kind = ProviderFailure.RATE_LIMIT
+        # 408 and 409 are transient at the services that send them; 529 is Anthropic's "overloaded".
+        elif status >= 500 or status in (408, 409):
+            kind = ProviderFailure.SERVER
         names = (*self._sampling, _NEWER_LIMIT)
-        raise ProviderError(
+        return ProviderError(
             kind,
-            words,
+            message,
             retry_after=parse_retry_after(response.headers.get("Retry-After")),
             # By the whole text: the message quotes the beginning, or nothing in a private run.
             refused=tuple(name for name in names if name in response.text),
         )
 
-    def _request_failure(self, error: httpx.RequestError) -> ProviderError:
-        if isinstance(error, (ResponseTooLarge, EncodingRefused, httpx.DecodingError)):
-            message = f"the response from {self._service} cannot be parsed: {error}"
-            return ProviderError(ProviderFailure.INVALID_REPLY, message)
-        connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-        reason = connect_reason(error) if connecting else type(error).__name__
-        message = f"{self._service} cannot be reached ({reason})"
-        return ProviderError(
-            ProviderFailure.CONNECTION, f"{message}; {self.hint}" if self.hint else message
-        )
 
-    def _unreadable(self) -> ProviderError:
-        message = f"the response from {self._service} is incomplete or does not match its API"
-        return ProviderError(ProviderFailure.INVALID_REPLY, message)
+def read_reply(read: Callable[[Any], Completion], reply: Any, where: str) -> Completion:
+    """What `read` makes of a JSON reply; `ProviderError` if that has another shape."""
+    try:
+        return read(reply)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        raise _unreadable(where) from None
 
 
-def _kind(status: int) -> ProviderFailure:
-    if status in (401, 403):
-        return ProviderFailure.REFUSED_KEY
-    if status == 429:
-        return ProviderFailure.RATE_LIMIT
-    # 408 and 409 are transient at the services that send them; 529 is Anthropic's "overloaded".
-    transient = status >= 500 or status in (408, 409)
-    return ProviderFailure.SERVER if transient else ProviderFailure.BAD_REQUEST
+def _unreadable(where: str) -> ProviderError:
+    message = f"the response from {where} cannot be read, or is not of its API"
+    return ProviderError(ProviderFailure.INVALID_REPLY, message)
 
 
-def open_openai(spec: str) -> "OpenAIModel":
+def _completion(text: Any, given: Any, made: Any, *, refused: bool, cut: bool) -> Completion:
+    if refused:
+        raise ProviderError(ProviderFailure.REFUSAL, "the model refused to answer")
+    if not isinstance(text, str):
+        raise TypeError
+    return Completion(text, TokenUsage(int(given or 0), int(made or 0)), "length" if cut else "end")
+
+
+def read_chat_completion(reply: Any) -> Completion:
+    """The completion in a reply of OpenAI's shape, which llama.cpp uses too."""
+    choice, usage = reply["choices"][0], reply.get("usage") or {}
+    message, reason = choice["message"], choice.get("finish_reason")
+    text = message.get("content")
+    return _completion(
+        # Without any text, all tokens were used for reasoning.
+        "" if text is None and reason == "length" else text,
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        refused=bool(message.get("refusal")) or reason == "content_filter",
+        cut=reason == "length",
+    )
+
+
+class OpenAIModel(ServiceModel):
+    """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
+
+    kind = "openai"
+    keys = OPENAI_KEYS
+    _read = staticmethod(read_chat_completion)
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        api_key: str | None = None,
+        policy: OutboundPolicy = UNRESTRICTED,
+    ) -> None:
+        parts = _parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
+        path = parts.path.rstrip("/") or "/v1"
+        full = parts._replace(path=f"{path}/chat/completions").geturl()
+        service = f"the model service at {parts.netloc.rpartition('@')[2]}"
+        super().__init__(service, full, model, _bearer(api_key), api_key, policy)
+        self._sampling["seed"] = 0
+
+
+def open_openai(spec: str) -> OpenAIModel:
     """The model of `MODEL[@URL]`; what is left out comes from the environment."""
     model, url, policy = _split_spec(spec)
     model = model or setting("RAG_EVAL_OPENAI_MODEL") or ""
@@ -170,69 +210,6 @@ def open_openai(spec: str) -> "OpenAIModel":
     return OpenAIModel(url, model, key, policy)
 
 
-class OpenAIModel(ServiceModel):
-    """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
-
-    kind = "openai"
-    keys = OPENAI_KEYS
-
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        api_key: str | None = None,
-        policy: OutboundPolicy = UNRESTRICTED,
-    ) -> None:
-        parts = _parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
-        path = parts.path.rstrip("/") or "/v1"
-        full = parts._replace(path=f"{path}/chat/completions").geturl()
-        service = f"the model service at {parts.netloc.rpartition('@')[2]}"
-        super().__init__(service, full, model, _bearer(api_key), api_key, policy)
-        self._sampling["seed"] = 0
-
-    def _read(self, reply: Any) -> Completion:
-        return read_chat_completion(reply, self._service)
-
-
-def _bearer(key: str | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def read_chat_completion(reply: Any, where: str) -> Completion:
-    """The completion in a reply of OpenAI's shape, which llama.cpp uses too."""
-    try:
-        choice = reply["choices"][0]
-        message, reason = choice["message"], choice.get("finish_reason")
-        usage: Mapping[str, Any] = reply.get("usage") or {}
-        counts = [int(usage.get(name, 0)) for name in ("prompt_tokens", "completion_tokens")]
-        refused = bool(message.get("refusal")) or reason == "content_filter"
-        text = message.get("content")
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        text, reason, refused, counts = None, None, False, []
-    if refused:
-        raise ProviderError(ProviderFailure.REFUSAL, f"the model at {where} refused to answer")
-    if text is None and reason == "length":  # all tokens were used for reasoning
-        text = ""
-    if not isinstance(text, str):
-        wrong = f"the response from {where} is not an OpenAI chat completion"
-        raise ProviderError(ProviderFailure.INVALID_REPLY, wrong)
-    return Completion(text, TokenUsage(*counts), "length" if reason == "length" else "end")
-
-
-def open_anthropic(spec: str) -> "AnthropicModel":
-    """The model of `[MODEL]`; key, address and default model come from the environment."""
-    if "@" in spec:
-        raise UsageError("'anthropic:MODEL' takes no URL; set RAG_EVAL_ANTHROPIC_BASE_URL instead")
-    key = setting(*ANTHROPIC_KEYS)
-    if key is None:
-        raise ProviderError(
-            ProviderFailure.SETTING,
-            f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEYS[-1]}",
-        )
-    model = spec or setting("RAG_EVAL_ANTHROPIC_MODEL") or ANTHROPIC_MODEL
-    return AnthropicModel(key, model, setting("RAG_EVAL_ANTHROPIC_BASE_URL"))
-
-
 class AnthropicModel(ServiceModel):
     """A model of Anthropic's API, or of a server that implements it."""
 
@@ -247,23 +224,28 @@ class AnthropicModel(ServiceModel):
         url = f"{address.rstrip('/')}/v1/messages"
         super().__init__("Anthropic", url, model, headers, api_key)
 
-    def _read(self, reply: Any) -> Completion:
-        try:
-            text = "".join(block["text"] for block in reply["content"] if block["type"] == "text")
-            usage, reason = reply["usage"], reply.get("stop_reason")
-            tokens = TokenUsage(int(usage["input_tokens"]), int(usage["output_tokens"]))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._unreadable() from None
-        if reason == "refusal":
-            raise ProviderError(ProviderFailure.REFUSAL, "Anthropic's model refused to answer")
-        return Completion(text, tokens, "length" if reason == "max_tokens" else "end")
+    @staticmethod
+    def _read(reply: Any) -> Completion:
+        usage, reason = reply["usage"], reply.get("stop_reason")
+        return _completion(
+            "".join(block["text"] for block in reply["content"] if block["type"] == "text"),
+            usage["input_tokens"],
+            usage["output_tokens"],
+            refused=reason == "refusal",
+            cut=reason == "max_tokens",
+        )
 
 
-def open_ollama(spec: str) -> "OllamaModel":
-    """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
-    model, url, policy = _split_spec(spec)
-    url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
-    return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL, policy)
+def open_anthropic(spec: str) -> AnthropicModel:
+    """The model of `[MODEL]`; key, address and default model come from the environment."""
+    if "@" in spec:
+        raise UsageError("'anthropic:MODEL' takes no URL; set RAG_EVAL_ANTHROPIC_BASE_URL instead")
+    key = setting(*ANTHROPIC_KEYS)
+    if key is None:
+        message = f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEYS[-1]}"
+        raise ProviderError(ProviderFailure.SETTING, message)
+    model = spec or setting("RAG_EVAL_ANTHROPIC_MODEL") or ANTHROPIC_MODEL
+    return AnthropicModel(key, model, setting("RAG_EVAL_ANTHROPIC_BASE_URL"))
 
 
 class OllamaModel(ServiceModel):
@@ -300,16 +282,26 @@ class OllamaModel(ServiceModel):
             "think": False,
         }
 
-    def _read(self, reply: Any) -> Completion:
-        try:
-            text, done = reply["message"]["content"], reply["done"]
-            counts = [int(reply.get(name) or 0) for name in ("prompt_eval_count", "eval_count")]
-            reason = reply.get("done_reason")
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._unreadable() from None
-        if not isinstance(text, str) or not done:
-            raise self._unreadable()
-        return Completion(text, TokenUsage(*counts), "length" if reason == "length" else "end")
+    @staticmethod
+    def _read(reply: Any) -> Completion:
+        return _completion(
+            reply["message"]["content"] if reply["done"] else None,
+            reply.get("prompt_eval_count"),
+            reply.get("eval_count"),
+            refused=False,
+            cut=reply.get("done_reason") == "length",
+        )
+
+
+def open_ollama(spec: str) -> OllamaModel:
+    """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
+    model, url, policy = _split_spec(spec)
+    url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
+    return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL, policy)
+
+
+def _bearer(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _parse_address(url: str, variable: str, example: str) -> SplitResult:
@@ -328,12 +320,9 @@ def _parse_address(url: str, variable: str, example: str) -> SplitResult:
 
 
 def _split_spec(spec: str) -> tuple[str, str, OutboundPolicy]:
-    """Model and address of `MODEL@URL`, and which addresses may be called.
-
-    A password in the address is refused: command lines show in the process list.
-    """
+    """Model and address of `MODEL@URL`, and which addresses may be called."""
     model, _, url = spec.partition("@")
-    if "@" in url:
+    if "@" in url:  # command lines show in the process list
         raise UsageError(
             "a model URL on the command line must not have a password; set "
             "RAG_EVAL_OLLAMA_BASE_URL or RAG_EVAL_OPENAI_BASE_URL instead"
