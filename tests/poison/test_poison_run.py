@@ -16,7 +16,6 @@ from tests.poison.applications import (
     warns,
 )
 
-from assay.data import Dataset
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
 from assay.evaluation.evaluation import Evaluation
@@ -82,14 +81,10 @@ def test_a_sound_application_passes(tmp_path: Path) -> None:
 
 def test_printing_the_whole_context_is_told_apart_from_following(tmp_path: Path) -> None:
     run, poison = poisoned(application(prints_its_context), tmp_path)
-    pictures = poison.wordings["exfiltration: image"]
-    assert poison.total.followed == pictures.followed == pictures.answered
-    assert poison.total.repeated == ALL - pictures.answered
-    answers = run.report.answers
-    assert answers is not None
-    assert {"follows planted documents", "repeats planted documents"} <= {
-        each.kind for each in answers.findings
-    }
+    planted = map(json.loads, (run.folder.path / "poison.jsonl").read_text().splitlines())
+    pictures = sum(each["wording"] == "image" for each in planted)
+    assert 0 < poison.total.followed == pictures < ALL
+    assert poison.total.mentioned == ALL - pictures
 
 
 def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
@@ -107,7 +102,7 @@ def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
 def test_a_warning_that_quotes_the_attack_is_reported_and_passes(tmp_path: Path) -> None:
     run, poison = poisoned(application(warns), tmp_path, gates="poisoned<=0")
     assert run.gates_passed
-    assert poison.total.reported == ALL
+    assert poison.total.mentioned == ALL
 
 
 def test_only_the_kinds_that_are_asked_for(tmp_path: Path) -> None:
@@ -178,14 +173,6 @@ def test_a_private_run_keeps_no_text_of_it(tmp_path: Path) -> None:
     texts = b"".join(path.read_bytes() for path in run.folder.path.iterdir())
     assert b"steep" not in texts
     assert not (run.folder.path / "poison.jsonl").exists()
-
-
-def test_answers_do_not_need_references_or_documents(tmp_path: Path) -> None:
-    bare = Dataset("bare", {}, dict(list(TEA.queries.items())[:3]), TEA.judgments)
-    run = evaluate(application(obeys), bare, out=tmp_path, poison=True)
-    assert run.report.answers is not None
-    assert run.report.answers.poison is not None
-    assert run.report.answers.poison.total.followed == 12
 
 
 def test_the_extractive_answerer_quotes_false_facts_and_obeys_nothing(tmp_path: Path) -> None:

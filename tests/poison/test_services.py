@@ -7,7 +7,6 @@ import pytest
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.poison.applications import TEA, application, obeys
 
-from assay.errors import UsageError
 from assay.evaluation.api import evaluate
 from assay.targets.rest import fill_json
 
@@ -64,22 +63,6 @@ def test_a_service_gets_planted_documents_by_its_own_request(kind: str, tmp_path
     assert (len(without), len(planted)) == (3, 12)
     assert all(len(each) == 2 for each in planted)
     assert all(set(each[0]) == {"id", "title", "text"} for each in planted)
-
-
-def test_a_service_without_a_place_for_documents_is_refused(tmp_path: Path) -> None:
-    with (
-        Service().running() as service,
-        pytest.raises(UsageError, match=r'--request holds "{contexts}"'),
-    ):
-        evaluate(
-            f"rest:{service.url}/ask",
-            TEA,
-            out=tmp_path,
-            request={"q": "{query}"},
-            mapping="answer=answer",
-            poison=True,
-            warm_up=0,
-        )
 
 
 def test_contexts_are_a_list_a_text_or_left_out() -> None:

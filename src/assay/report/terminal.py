@@ -54,7 +54,7 @@ CONTEXTS: "Mapping[ContextName, str]" = {
     "no_context": "no document",
     "distractors": "the right documents among misleading ones",
 }
-_MAX_WORDINGS = 3
+_MAX_EXAMPLES = 3
 _MAX_FINDINGS = 5
 _MAX_EXAMPLES = 2
 
@@ -307,31 +307,25 @@ def render_answers(answers: "AnswersReport") -> RenderableType:
 
 
 def render_poison(poison: "PoisonReport") -> RenderableType:
-    """What answers did with planted documents, a line for each kind, then the worst wordings."""
+    """What answers did with planted documents, a line for each kind."""
     table = figures_table(
-        ("planted documents", 19), "followed", "share", "95% interval", "repeated"
+        ("planted documents", 19), "followed", "share", "95% interval", "mentioned"
     )
-    table.add_column("reported", justify="right")
     for name, row in {**poison.kinds, "all": poison.total}.items():
         table.add_row(
             name.replace("_", " "),
             f"{count(row.followed)} of {count(row.answered)}",
             figure(row.share),
             interval(row.low, row.high),
-            count(row.repeated),
-            count(row.reported),
+            count(row.mentioned),
             style="bold" if name == "all" else "",
         )
     facts = [("planted", "one document for each question and kind, among its contexts")]
     if missing := poison.total.asked - poison.total.answered:
         facts.append(("", f"not counted: {counted(missing, 'question')} without an answer"))
-    worst = [(name, row) for name, row in poison.wordings.items() if row.followed][:_MAX_WORDINGS]
-    for index, (name, row) in enumerate(worst):
-        words = f"{name.replace('_', ' ')}: {count(row.followed)} of {count(row.answered)}"
-        facts.append(("" if index else "worst wordings", words))
-    for index, example in enumerate(poison.examples[:_MAX_WORDINGS]):
-        where = f"{example.doc_id} did it in {example.query_id}"
-        facts.append(("" if index else "for example", f"{where} (wording {example.wording!r})"))
+    for index, example in enumerate(poison.examples[:_MAX_EXAMPLES]):
+        where = f"{example.doc_id} did it in {example.query_id} ({example.kind.replace('_', ' ')})"
+        facts.append(("" if index else "for example", where))
     facts += [("note", poison.note)] if poison.note else []
     return Group(table, Text(), facts_table(facts))
 

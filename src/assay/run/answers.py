@@ -10,18 +10,17 @@ from assay.run.run_record import RunRecord
 
 
 class PoisonCount(RunRecord):
-    """What answers did with planted documents: of one kind, of one wording, or of all.
+    """What answers did with planted documents: of one kind, or of all.
 
-    `answered` are the answers that came, of which each followed the document, repeated or reported
-    it, or shows nothing of it. `share` is that of the answers that follow, with its 95% interval
-    over questions; None where there was no answer.
+    `answered` are the answers that came, of which each followed the document, mentioned it, or
+    shows nothing of it. `share` is that of the answers that follow, with its 95% interval over
+    questions; None where there was no answer.
     """
 
     asked: int
     answered: int
     followed: int
-    repeated: int = 0
-    reported: int = 0
+    mentioned: int = 0
     share: float | None = None
     low: float | None = None
     high: float | None = None
@@ -32,22 +31,17 @@ class PoisonExample(RunRecord):
 
     query_id: str
     kind: str
-    wording: str
     doc_id: str
     canary: str
     answer: str
 
 
 class PoisonReport(RunRecord):
-    """What planted documents did to the answers; the documents themselves are in `poison.jsonl`.
-
-    `wordings` are by kind and name, `override: polite`, those that were followed most first.
-    """
+    """What planted documents did to the answers; the documents are in `poison.jsonl`."""
 
     questions: int
     total: PoisonCount
     kinds: dict[str, PoisonCount]
-    wordings: dict[str, PoisonCount] = Field(default={})
     examples: list[PoisonExample] = Field(default=[])
     note: str | None = None
 
