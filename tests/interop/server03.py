@@ -1,6 +1,6 @@
 """An agent on a2a-sdk 0.3.26, run by that version's own interpreter: python server03.py PORT
 
-JSON-RPC at /, HTTP+JSON at /rest. The first word of a query says how it is answered.
+The first word of a query says how it is answered.
 """
 
 # mypy: ignore-errors
@@ -11,21 +11,18 @@ import sys
 
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
-from a2a.server.apps import A2ARESTFastAPIApplication, A2AStarletteApplication
+from a2a.server.apps import A2AStarletteApplication
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
-    AgentInterface,
     DataPart,
     Part,
     TaskState,
     TextPart,
 )
 from a2a.utils import new_agent_text_message, new_task
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
 
 class Agent(AgentExecutor):
@@ -59,30 +56,19 @@ class Agent(AgentExecutor):
     async def cancel(self, context, event_queue): ...
 
 
-def card(url, transport, **more):
-    return AgentCard(
+def main(port):
+    card = AgentCard(
         name="old agent",
         description="answers in the old way",
         version="0.3.26",
-        url=url,
-        preferred_transport=transport,
+        url=f"http://127.0.0.1:{port}/",
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text"],
         default_output_modes=["text"],
         skills=[],
-        **more,
     )
-
-
-def main(port):
-    root = f"http://127.0.0.1:{port}"
-    rest = AgentInterface(transport="HTTP+JSON", url=f"{root}/rest")
     handler = DefaultRequestHandler(agent_executor=Agent(), task_store=InMemoryTaskStore())
-    old_card = card(f"{root}/", "JSONRPC", additional_interfaces=[rest])
-    rpc = A2AStarletteApplication(agent_card=old_card, http_handler=handler)
-    rest_card = card(f"{root}/rest", "HTTP+JSON")
-    rest_app = A2ARESTFastAPIApplication(agent_card=rest_card, http_handler=handler).build()
-    app = Starlette(routes=[Mount("/rest", rest_app), *rpc.routes()])
+    app = A2AStarletteApplication(agent_card=card, http_handler=handler).build()
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="critical")
 
 

@@ -11,11 +11,10 @@ from a2a.helpers import (
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, TaskState
 from starlette.applications import Starlette
-from starlette.routing import Mount
 
 
 class Agent(AgentExecutor):
@@ -51,7 +50,7 @@ def agent_app(versions: tuple[str, ...] = ("1.0", "0.3"), *, compatible: bool = 
 
     Its card names port 1: where it will listen is not known yet, and callers must cope with that.
     """
-    bindings = {"JSONRPC": "http://127.0.0.1:1/", "HTTP+JSON": "http://127.0.0.1:1/rest"}
+    url = "http://127.0.0.1:1/"
     card = AgentCard(
         name="new agent",
         description="answers in the new way",
@@ -61,17 +60,14 @@ def agent_app(versions: tuple[str, ...] = ("1.0", "0.3"), *, compatible: bool = 
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id="find", name="find", description="finds", tags=["search"])],
         supported_interfaces=[
-            AgentInterface(protocol_binding=binding, protocol_version=version, url=url)
+            AgentInterface(protocol_binding="JSONRPC", protocol_version=version, url=url)
             for version in versions
-            for binding, url in bindings.items()
         ],
     )
     handler = DefaultRequestHandler(Agent(), InMemoryTaskStore(), card)
-    rest = create_rest_routes(handler, path_prefix="/rest", enable_v0_3_compat=compatible)
     return Starlette(
         routes=[
             *create_agent_card_routes(card),
             *create_jsonrpc_routes(handler, rpc_url="/", enable_v0_3_compat=compatible),
-            *(route for route in rest if not isinstance(route, Mount)),
         ]
     )

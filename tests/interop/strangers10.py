@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from a2a.helpers import (
     new_data_part,
@@ -13,7 +12,7 @@ from a2a.helpers import (
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from starlette.applications import Starlette
@@ -58,13 +57,11 @@ async def streamed(question: str, updater: TaskUpdater) -> None:
 class Stranger(AgentExecutor):
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self.tenants: list[str] = []
         self.questions: list[str] = []
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         question = context.get_user_input()
         self.questions.append(question)
-        self.tenants.append(context.call_context.tenant if context.call_context else "")
         assert context.message is not None
         task = new_task_from_user_message(context.message)
         await event_queue.enqueue_event(task)
@@ -85,13 +82,9 @@ class Hello(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
 
 
-def stranger_app(executor: AgentExecutor, binding: str = "JSONRPC", tenant: str = "") -> Starlette:
-    interface = AgentInterface(
-        protocol_binding=binding,
-        protocol_version="1.0",
-        url="http://127.0.0.1:1/",
-        tenant=tenant,
-    )
+def stranger_app(executor: AgentExecutor) -> Starlette:
+    url = "http://127.0.0.1:1/"
+    interface = AgentInterface(protocol_binding="JSONRPC", protocol_version="1.0", url=url)
     card = AgentCard(
         name="a stranger",
         description="answers questions about notes",
@@ -103,9 +96,5 @@ def stranger_app(executor: AgentExecutor, binding: str = "JSONRPC", tenant: str 
         supported_interfaces=[interface],
     )
     handler = DefaultRequestHandler(executor, InMemoryTaskStore(), card)
-    routes: list[Any] = [*create_agent_card_routes(card)]
-    if binding == "JSONRPC":
-        routes += create_jsonrpc_routes(handler, rpc_url="/")
-    else:
-        routes += create_rest_routes(handler)
+    routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, rpc_url="/")]
     return Starlette(routes=routes)

@@ -39,20 +39,16 @@ def old_agent() -> Iterator[str]:
 
 @pytest.mark.parametrize("streaming", WAYS)
 @pytest.mark.parametrize("query", ["data", "text", "message"])
-@pytest.mark.parametrize("path", ["", "/rest"])
-async def test_an_old_agent_is_understood(
-    old_agent: str, path: str, query: str, streaming: bool
-) -> None:
-    answer = await ask(old_agent + path, f"{query} x", streaming=streaming)
+async def test_an_old_agent_is_understood(old_agent: str, query: str, streaming: bool) -> None:
+    answer = await ask(old_agent, f"{query} x", streaming=streaming)
     assert answer.doc_ids == ("d1", "d2")
     assert answer.answer == "int"  # what type top_k had when it arrived
 
 
-@pytest.mark.parametrize("path", ["", "/rest"])
-async def test_an_old_agent_that_breaks_mid_stream_is_a_finding(old_agent: str, path: str) -> None:
-    cut = await failure(old_agent + path, "raise x", streaming=True)
+async def test_an_old_agent_that_breaks_mid_stream_is_a_finding(old_agent: str) -> None:
+    cut = await failure(old_agent, "raise x", streaming=True)
     assert (cut.kind, cut.retryable) == (FailureKind.PROTOCOL, False)
-    error = await failure(old_agent + path, "raise x", streaming=False)
+    error = await failure(old_agent, "raise x", streaming=False)
     assert error.kind is FailureKind.AGENT_ERROR
 
 
@@ -65,13 +61,10 @@ async def test_an_old_agents_refusal_names_state_and_code(old_agent: str, stream
 
 @pytest.mark.parametrize("streaming", WAYS)
 @pytest.mark.parametrize("query", ["data", "text", "message"])
-@pytest.mark.parametrize("path", ["", "/rest"])
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
-async def test_a_new_agent_is_understood(
-    version: str, path: str, query: str, streaming: bool
-) -> None:
+async def test_a_new_agent_is_understood(version: str, query: str, streaming: bool) -> None:
     async with running(agent_app((version,))) as url:
-        answer = await ask(url + path, f"{query} x", streaming=streaming)
+        answer = await ask(url, f"{query} x", streaming=streaming)
     assert answer.doc_ids == ("d1", "d2")
     assert answer.answer == "int"
 
@@ -85,13 +78,12 @@ async def test_a_new_agents_failures_are_told_without_its_words(streaming: bool)
     assert str(refusal) == "the task ended 'rejected' (NOT_MINE)"
 
 
-@pytest.mark.parametrize("path", ["", "/rest"])
 @pytest.mark.parametrize("version", ["", "0.2.5", "0.3"])
 async def test_a_new_agent_that_declares_an_old_version_is_asked_in_the_new_one(
-    path: str, version: str
+    version: str,
 ) -> None:
     async with running(agent_app((version,), compatible=False)) as url:
-        agent = A2AAgent(url + path)
+        agent = A2AAgent(url)
         await agent.open()
         assert agent.interface.version == "0.3"
         answers = [await agent.ask("data x", 1) for _ in range(2)]
@@ -99,12 +91,3 @@ async def test_a_new_agent_that_declares_an_old_version_is_asked_in_the_new_one(
     assert [answer.doc_ids for answer in answers] == [("d1",), ("d1",)]
     assert agent.interface.version == "1.0"
     assert [finding.remedy for finding in agent.findings if "1.0" in finding.remedy]
-
-
-async def test_the_address_that_names_an_interface_chooses_it() -> None:
-    async with running(agent_app()) as url:
-        for path, words in {"": "A2A 1.0 over JSON-RPC", "/rest": "A2A 1.0 over HTTP+JSON"}.items():
-            agent = A2AAgent(url + path)
-            await agent.open()
-            await agent.close()
-            assert str(agent.interface) == words

@@ -106,15 +106,6 @@ async def test_the_doctor_shows_the_answer_and_the_mapping_without_any_option() 
     assert (report.known_ids, report.healthy) == (0, False)
 
 
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-async def test_the_tenant_of_the_card_is_sent(binding: str) -> None:
-    executor = Stranger(strangers10.prose)
-    app = stranger_app(executor, binding, tenant="acme")
-    async with serving(app) as url, opened(f"a2a:{url}#text") as agent:
-        assert (await agent.ask("coffee", 5)).doc_ids == FOUND
-    assert executor.tenants == ["acme"]
-
-
 @pytest.fixture(scope="module")
 def old_stranger() -> Iterator[str]:
     with old_agent_running("server03.py") as url:

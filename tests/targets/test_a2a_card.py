@@ -40,10 +40,7 @@ def test_versions_are_brought_to_the_two_that_exist(declared: str, version: str)
 def test_a_card_of_0_3() -> None:
     rest = {"transport": "HTTP+JSON", "url": "http://a/rest"}
     card = read_card(old(additionalInterfaces=[rest], capabilities={"streaming": True}))
-    assert [(each.binding, each.version, each.url) for each in card.interfaces] == [
-        ("JSONRPC", "0.3", "http://a/"),
-        ("HTTP+JSON", "0.3", "http://a/rest"),
-    ]
+    assert [(each.version, each.url) for each in card.interfaces] == [("0.3", "http://a/")]
     assert (card.name, card.streaming) == ("old", True)
 
 
@@ -53,11 +50,16 @@ def test_a_card_of_both_generations_is_read_as_the_newer() -> None:
     assert card.preferred("http://a").version == "1.0"
 
 
-def test_the_binding_that_stands_first_is_preferred() -> None:
-    rest, rpc = ("HTTP+JSON", "1.0", "http://a/rest"), ("JSONRPC", "1.0", "http://a/rpc")
-    card = read_card(new(("GRPC", "1.0", "a:50051"), rest, rpc))
-    assert card.preferred("http://a").binding == "HTTP+JSON"
-    assert card.preferred("http://a/rpc").binding == "JSONRPC"
+def test_an_address_with_a_path_names_its_interface() -> None:
+    card = read_card(
+        new(
+            ("GRPC", "1.0", "a:5"),
+            ("JSONRPC", "1.0", "http://a/x"),
+            ("JSONRPC", "0.3", "http://a/y"),
+        )
+    )
+    assert card.preferred("http://a").url == "http://a/x"
+    assert card.preferred("http://a/y").version == "0.3"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ def text(*texts: str) -> list[dict[str, Any]]:
     [
         [{"data": GOOD}],
         [{"kind": "data", "data": GOOD}],
-        [{"data": {"data": GOOD}}],
         text(TEXT),
         text(f"  {TEXT}\n"),
         text(f"```json\n{TEXT}\n```"),
@@ -58,11 +57,10 @@ def test_answers_bring_their_text_and_citations() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([], "no JSON object with 'doc_ids' in 0 parts"),
-        (text("I found nothing."), "in 1 part; .* use a2a:URL#text"),
-        ([{"data": ["d1"]}], "the answer is a list, not an object with 'doc_ids'"),
-        (text('["d1", "d2"]'), "the answer is a list, not an object with 'doc_ids'"),
-        ([{"data": {"ids": ["d1"]}}], "the answer is an object without 'doc_ids'"),
+        ([], "no JSON object with 'doc_ids'$"),
+        (text("I found nothing."), "no JSON object .* use a2a:URL#text"),
+        ([{"data": ["d1"]}], "no JSON object with 'doc_ids'"),
+        ([{"data": {"ids": ["d1"]}}], "no JSON object with 'doc_ids'"),
         ([{"data": {"doc_ids": "d1"}}], "'doc_ids' is a str, not a list of document ids"),
         ([{"data": {"doc_ids": [1.5]}}], "'doc_ids', position 0: a document id is a float"),
         ([{"data": {"doc_ids": None}}], "'doc_ids' is a NoneType, not a list of document ids"),
@@ -136,7 +134,7 @@ def test_the_status_message_is_the_last_resort() -> None:
 def test_what_was_asked_is_never_taken_for_the_answer() -> None:
     reply = A2AReply()
     reply.feed(task("completed", history=[{"role": "user", "parts": text(TEXT)}]))
-    with pytest.raises(AgentFailure, match="in 0 parts"):
+    with pytest.raises(AgentFailure, match="no JSON object"):
         find_answer(reply.sources())
 
 
@@ -158,7 +156,6 @@ def test_what_is_no_result_breaks_the_protocol(result: object) -> None:
     ("parts", "mapping"),
     [
         ([{"data": {"results": [{"doc_id": "d1"}, {"doc_id": "d2"}]}}], "ids=results[].doc_id"),
-        ([{"data": {"data": {"docs": {"x": ["d1", "d2"]}}}}], "ids=docs.x"),
         (text('Done: {"found": {"a": ["d1", "d2"]}}'), "ids=found.a"),
         (text("The best are [d1] and [d2]."), r"ids=re:\[(\w+)\]"),
         ([{"data": {"hits": [{"ref": "d1"}, {"ref": "d2"}]}}], "doc_id=ref"),

@@ -1,15 +1,13 @@
-"""Targets `a2a:URL`: agents that speak the Agent2Agent protocol, 0.3 or 1.0.
+"""Targets `a2a:URL`: agents that speak the Agent2Agent protocol, 0.3 or 1.0, over JSON-RPC.
 
 The calls are made directly over HTTP instead of through the protocol's own library: its client
 limits neither the size of an answer nor that of a stream, hides Retry-After, and turns integers
 into floats.
 
-A reply is a task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0 and
-both HTTP+JSON forms wrap each in an object named after it.
-
-The answer of a reply, `{"doc_ids": [...]}`, may be a data part, or text that is JSON, has it in a
-code fence, or wraps it in prose. `--map` reads any other form, and `#text` takes prose for the
-answer.
+A reply is a task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0
+wraps each in an object named after it. The answer, `{"doc_ids": [...]}`, may be a data part, or
+text that is JSON, has it in a code fence, or wraps it in prose. `--map` reads any other form, and
+`#text` takes prose for the answer.
 """
 
 import asyncio
@@ -17,7 +15,6 @@ import json
 import logging
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -38,8 +35,8 @@ from assay.net.json import parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import printable, quote, redact_url
 from assay.net.sse import EventReader, EventTooLarge
+from assay.steps import AnswerUsage
 from assay.targets.a2a_card import (
-    JSON_RPC,
     Card,
     Finding,
     Interface,
@@ -55,7 +52,7 @@ from assay.targets.answer_reader import (
     validate_keys,
 )
 from assay.targets.detection import json_values, marked_ids, suggest_mapping
-from assay.targets.http_agent import HttpAgent, WireCall, ready_url
+from assay.targets.http_agent import HttpAgent, ready_url
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
 from assay.targets.target_kinds import OpenContext, Target
 
@@ -72,7 +69,6 @@ _MAX_POLL_SECONDS = 2.0
 _WRAPPERS = {
     "task": "task",
     "message": "message",
-    "msg": "message",
     "statusUpdate": "status-update",
     "artifactUpdate": "artifact-update",
 }
@@ -80,7 +76,6 @@ _REFUSALS = ("failed", "rejected", "canceled", "auth-required", "input-required"
 _STATES = ("submitted", "working", "completed", *_REFUSALS)
 _CODE = re.compile(r"\s*([A-Z][A-Z0-9_]{2,39})(?![A-Za-z0-9_])")
 _MAX_ARTIFACTS = 1000
-_MAX_METADATA = 20
 _UNKNOWN_METHOD = (-32601, -32009)  # the second: this version of the protocol is not supported
 _BAD_REQUEST = (-32700, -32600, -32602)
 
@@ -141,9 +136,9 @@ class A2AAgent(HttpAgent):
         """Find the card and choose an interface. Raises `TargetError` if there is none."""
         quiet_loggers()
         await self.connect(self._base)
-        found = await find_card(self.http, self._base)
+        card = await find_card(self.http, self._base)
         # The user's address may be that of one interface; the card's own is the agent's.
-        self.card, replaced = await correct_addresses(found, self.policy)
+        self.card, replaced = await correct_addresses(card, self.policy)
         self._use(self.card.preferred(self._base))
         self._report(*replaced)
         if self._streaming and not self.card.streaming:
@@ -158,23 +153,24 @@ class A2AAgent(HttpAgent):
         text = query if self._plain_text else orjson.dumps(request).decode()
         reply = await self._reply_to(text)
         answer = read_reply(reply.sources(), self.reader, prose=self._plain_text)
-        answer = replace(answer, usage=answer.usage or find_usage(*reply.metadata))
+        answer = replace(answer, usage=answer.usage or reply.usage)
         if self._plain_text:  # the agent is not told how many are wanted
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer
 
     async def _reply_to(self, text: str) -> "A2AReply":
         declared = self.interface
+        other = declared.other_version()
         try:
             return await self._ask_by(declared, text)
-        except UnknownMethod:
-            other = declared.other_version()
+        except UnknownMethod as unknown:
+            first = unknown
         try:
             reply = await self._ask_by(other, text)
         except UnknownMethod:
             names = f"{declared.send_name!r} nor {other.send_name!r}"
             message = f"the agent supports neither {names} at the address in its card"
-            raise AgentFailure(FailureKind.PROTOCOL, message) from None
+            raise AgentFailure(FailureKind.PROTOCOL, message, said=first.said) from None
         if self.interface != other:
             self._use(other)
             what = f"{declared.send_name!r} is in the card but not supported; using {other}"
@@ -194,16 +190,13 @@ class A2AAgent(HttpAgent):
                 await self._exchange(interface, interface.task(reply.task_id), reply)
             except UnknownMethod:
                 raise bad_reply("an unfinished task that it later does not recognize") from None
-        if reply.only_says_done and reply.task_id is not None:
-            with suppress(AgentFailure):  # then what came is all there is
-                await self._exchange(interface, interface.task(reply.task_id), reply)
         return reply
 
-    async def _exchange(self, interface: Interface, call: WireCall, reply: "A2AReply") -> None:
+    async def _exchange(self, interface: Interface, content: bytes, reply: "A2AReply") -> None:
         async with exchange(
-            self.http, call.method, call.url, content=call.content, headers=call.headers
+            self.http, "POST", interface.url, content=content, headers=interface.headers
         ) as response:
-            await read_response(response, interface, reply)
+            await read_response(response, reply)
 
     def _use(self, interface: Interface) -> None:
         self.interface = interface
@@ -237,42 +230,35 @@ def quiet_loggers() -> None:
 class A2AReply:
     """The reply to one question, put together from one or more results.
 
-    `metadata` is that of the task, the message and the artifacts, the latest first.
+    `usage` is in the metadata of the task, the message or an artifact.
     """
 
     def __init__(self) -> None:
         self.task_id: str | None = None
         self.state = ""
+        self.usage: AnswerUsage | None = None
         self._message: Parts | None = None
         self._status: Parts = []
         self._artifacts: dict[str, Parts] = {}
-        self.metadata: list[Mapping[str, Any]] = []
 
     @property
     def finished(self) -> bool:
         """Whether no further result has to be waited for."""
         return self._message is not None or self.state in ("completed", *_REFUSALS)
 
-    @property
-    def only_says_done(self) -> bool:
-        """Whether nothing came but that the task is completed, as the streams of some servers end
-        whose artifacts are in the task alone.
-        """
-        return self.state == "completed" and not (self._message or self._status or self._artifacts)
-
     def feed(self, result: object) -> None:
         """Take in one result. Raises `AgentFailure` for one that the protocol does not know."""
         value: Mapping[str, Any] = result if isinstance(result, Mapping) else {}
         kind = value.get("kind")
         if kind not in _WRAPPERS.values():
-            name = next((each for each in _WRAPPERS if isinstance(value.get(each), Mapping)), None)
+            name = next((name for name in _WRAPPERS if isinstance(value.get(name), Mapping)), None)
             if name is not None:
                 kind, value = _WRAPPERS[name], value[name]
             elif "status" in value:  # GetTask has the bare task
                 kind = "task"
             else:
                 raise bad_reply("a result that is neither a task nor a message")
-        self._take_metadata(value)
+        self._take_usage(value)
         if kind == "message":
             self._message = _parts(value)
             return
@@ -289,7 +275,7 @@ class A2AReply:
                 raise bad_reply("a task in an unknown state")
             message = status.get("message")
             self._status = _parts(message) if isinstance(message, Mapping) else []
-            self._take_metadata(message if isinstance(message, Mapping) else {})
+            self._take_usage(message if isinstance(message, Mapping) else {})
         if isinstance(task_id := value.get("taskId", value.get("id")), str):
             self.task_id = task_id
 
@@ -297,22 +283,20 @@ class A2AReply:
         """Where the answer of a finished reply may be. Raises `AgentFailure` for a refusal."""
         if self.state in _REFUSALS and self._message is None:
             # A leading code such as INDEX_MISSING; the text after it may hold anything.
-            found = (_CODE.match(text) for text in texts_of(self._status))
-            code = next((f" ({match[1]})" for match in found if match), "")
-            said = quote(" ".join(texts_of(self._status)))
+            text = " ".join(texts_of(self._status))
+            code = f" ({match[1]})" if (match := _CODE.match(text)) else ""
             message = f"the task ended {self.state!r}{code}"
-            raise AgentFailure(FailureKind.AGENT_ERROR, message, said=said)
+            raise AgentFailure(FailureKind.AGENT_ERROR, message, said=quote(text))
         sources = [*self._artifacts.values(), self._message, self._status]
         return [parts for parts in sources if parts is not None]
 
-    def _take_metadata(self, holder: Mapping[str, Any]) -> None:
-        if isinstance(found := holder.get("metadata"), Mapping):
-            self.metadata = [found, *self.metadata[: _MAX_METADATA - 1]]
+    def _take_usage(self, holder: Mapping[str, Any]) -> None:
+        self.usage = find_usage(holder.get("metadata")) or self.usage
 
     def _take_artifact(self, artifact: object, *, append: bool) -> None:
         if not isinstance(artifact, Mapping):
             raise bad_reply("an artifact that is not an object")
-        self._take_metadata(artifact)
+        self._take_usage(artifact)
         key, parts = str(artifact.get("artifactId", "")), _parts(artifact)
         if append and key in self._artifacts:
             earlier = self._artifacts[key]
@@ -336,18 +320,18 @@ def texts_of(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _parts(holder: Mapping[str, Any]) -> Parts:
-    parts = holder.get("parts", holder.get("content"))
+    parts = holder.get("parts")
     return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
 
 
-async def read_response(response: httpx.Response, interface: Interface, reply: A2AReply) -> None:
+async def read_response(response: httpx.Response, reply: A2AReply) -> None:
     """Feed `reply` with the response, which may be a stream or not, whatever was asked for."""
     if failure := failure_of_status(response):
         raise await with_server_message(failure, response)
     status = response.status_code
     kind = str(response.headers.get("content-type", ""))
     if status != 200 or not kind.startswith("text/event-stream"):
-        reply.feed(_result_in(await read_body(response), interface, status))
+        reply.feed(_result_in(await read_body(response), status))
         return
     reader = EventReader(MAX_BYTES)
     async for chunk in read_chunks(response):
@@ -356,36 +340,34 @@ async def read_response(response: httpx.Response, interface: Interface, reply: A
         except EventTooLarge:
             raise too_large(MAX_BYTES) from None
         for event in events:
-            reply.feed(_result_in(event.data.encode(), interface, 200))
+            reply.feed(_result_in(event.data.encode(), 200))
         if reply.finished:
             return
     raise AgentFailure(FailureKind.PROTOCOL, "the stream ended before the task did")
 
 
-def _result_in(body: bytes, interface: Interface, status: int) -> object:
-    """The result inside a body. Raises for an error, whichever of its forms it has."""
+def _result_in(body: bytes, status: int) -> object:
+    """The result in a JSON-RPC response. Raises for an error.
+
+    The message goes by its code: the agent's own may hold a stack trace or the query.
+    """
     content = parse_object(body)
     error = content.get("error") if content else None
-    if isinstance(error, dict) or status != 200:
-        # By the code: the message may hold anything, a stack trace or the query included.
-        code = error.get("code") if isinstance(error, dict) else None
-        failure = AgentFailure(FailureKind.AGENT_ERROR, f"error {code}")
-        if code in _UNKNOWN_METHOD or status in (404, 405, 501):
-            failure = UnknownMethod(FailureKind.PROTOCOL, f"HTTP {status}, error {code}")
-        elif status != 200:
-            kind = FailureKind.AGENT_ERROR if status >= 500 else FailureKind.PROTOCOL
-            failure = AgentFailure(kind, f"HTTP {status}", status=status)
-        elif code in _BAD_REQUEST:
-            message = f"the agent refused the request: error {code}"
-            failure = AgentFailure(FailureKind.PROTOCOL, message)
+    code = error.get("code") if isinstance(error, dict) else None
+    if code in _UNKNOWN_METHOD:
+        raise UnknownMethod(FailureKind.PROTOCOL, f"error {code}", said=quote(body))
+    if status != 200:
+        kind = FailureKind.AGENT_ERROR if status >= 500 else FailureKind.PROTOCOL
+        raise AgentFailure(kind, f"HTTP {status}", status=status, said=quote(body))
+    if isinstance(error, dict):
+        kind, message = FailureKind.AGENT_ERROR, f"error {code}"
+        if code in _BAD_REQUEST:
+            kind, message = FailureKind.PROTOCOL, f"the agent refused the request: error {code}"
         elif not isinstance(code, int):
-            failure = AgentFailure(FailureKind.AGENT_ERROR, "an error, no code")
-        failure.said = quote(body)
-        raise failure
+            message = "an error, no code"
+        raise AgentFailure(kind, message, said=quote(body))
     if content is None:
         raise bad_reply("something that is not a JSON object")
-    if interface.binding != JSON_RPC:
-        return content
     if "result" not in content:
         raise bad_reply("a JSON-RPC response with neither 'result' nor 'error'")
     return content["result"]
@@ -398,16 +380,16 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
     """
     values = list(_values(sources))
     text = "\n".join(filter(None, (_text_of(list(texts_of(parts))) for parts in sources)))
-    everything = [Received(text or json.dumps(value), value) for value in values]
-    everything = everything or [Received(text, problem="the agent's answer contains no JSON")]
-    reader.last = everything[0]
+    received = [Received(text or json.dumps(value), value) for value in values]
+    received = received or [Received(text, problem="the agent's answer contains no JSON")]
+    reader.last = received[0]
     if prose and not values:
-        return _read_prose(everything[0], reader)
+        return _read_prose(received[0], reader)
     if reader.mapping or prose:
         failures = []
-        for received in everything:  # the first that the mapping fits
+        for candidate in received:  # the first that the mapping fits
             try:
-                return reader.read(received)
+                return reader.read(candidate)
             except AgentFailure as failure:
                 failures.append(failure)
         raise failures[0]
@@ -415,18 +397,10 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
         for value in values:
             if isinstance(value, Mapping) and "doc_ids" in value:
                 return read_answer(value)
-        parts = sum(map(len, sources))
-        message = f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"
-        if values and isinstance(values[0], Mapping):
-            message = "the answer is an object without 'doc_ids'"
-        elif values:
-            kind = type(values[0]).__name__
-            message = f"the answer is a {kind}, not an object with 'doc_ids'"
-        elif parts:
-            message += f"; {PLAIN_TEXT_HINT}"
-        raise invalid_answer(message)
+        hint = "" if values or not text else f"; {PLAIN_TEXT_HINT}"
+        raise invalid_answer(f"the answer has no JSON object with 'doc_ids'{hint}")
     except AgentFailure as failure:
-        raise reader.with_suggestion(failure, everything[0]) from None
+        raise reader.with_suggestion(failure, received[0]) from None
 
 
 def _text_of(texts: Sequence[str]) -> str:
@@ -450,10 +424,7 @@ def _read_prose(received: Received, reader: AnswerReader) -> AgentAnswer:
 def _values(sources: Sources) -> Iterator[object]:
     """Everything that could be the answer: data first, because text often only repeats it."""
     for parts in sources:
-        for data in (part["data"] for part in parts if part.get("data") is not None):
-            yield data
-            if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
-                yield data["data"]  # the protobuf form of 0.3 has one more layer
+        yield from (part["data"] for part in parts if part.get("data") is not None)
         texts = list(texts_of(parts))
         for text in [*texts, *(["".join(texts)] if len(texts) > 1 else [])]:
             yield from json_values(text)

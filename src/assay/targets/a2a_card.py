@@ -1,10 +1,10 @@
-"""An A2A agent's card: where it is found, what it says, and how to call the addresses in it.
+"""An A2A agent's card: where it is found, what it says, and which of its addresses can be called.
 
-Cards of protocol 0.3 (`url`, `preferredTransport`, `additionalInterfaces`) and 1.0
-(`supportedInterfaces`) are read. Behind Docker or a proxy their addresses are often wrong: the
-wildcard that the server listens on, a loopback address of another machine, the name of a container.
-The user's own address did reach the agent, so it replaces a card address that cannot be right, and
-the replacement is reported.
+Cards of protocol 0.3 (`url`, `additionalInterfaces`) and 1.0 (`supportedInterfaces`) are read; of
+the bindings JSON-RPC, which every SDK serves. Behind Docker or a proxy their addresses are often
+wrong: the wildcard that the server listens on, a loopback address of another machine, the name of a
+container. The user's own address did reach the agent, so it replaces a card address that cannot be
+right, and the replacement is reported.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote as percent_encode
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
@@ -30,14 +29,12 @@ from assay.net.outbound import (
     split_address,
 )
 from assay.net.redact import printable, redact_url
-from assay.targets.http_agent import WireCall
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
-JSON_RPC = "JSONRPC"
-HTTP_JSON = "HTTP+JSON"
 V03 = "0.3"
 V10 = "1.0"
 
+_JSON_RPC = "JSONRPC"
 _METHODS = {
     V10: {"send": "SendMessage", "stream": "SendStreamingMessage", "get": "GetTask"},
     V03: {"send": "message/send", "stream": "message/stream", "get": "tasks/get"},
@@ -62,86 +59,61 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One way to call the agent, and the requests in its form.
+    """An address that takes JSON-RPC of one protocol version, and the requests in its form."""
 
-    The forms are JSON-RPC or HTTP+JSON, version 0.3 or 1.0. A question always travels as one text
-    part: newer libraries keep the numbers of a data part as floats.
-    """
-
-    binding: str
     version: str
     url: str
-    tenant: str = ""
 
     def __str__(self) -> str:
-        name = "JSON-RPC" if self.binding == JSON_RPC else self.binding
-        return f"A2A {self.version} over {name}"
+        return f"A2A {self.version} over JSON-RPC"
 
     @property
     def send_name(self) -> str:
         """The name of the method that sends a message, for error messages."""
-        if self.binding == JSON_RPC:
-            return _METHODS[self.version]["send"]
-        return f"POST {self._path('/message:send')}"
+        return _METHODS[self.version]["send"]
 
-    def other_version(self) -> "Interface":
-        """The same interface in the other protocol version."""
-        return replace(self, version=V03 if self.version == V10 else V10)
-
-    def question(self, text: str, *, stream: bool) -> WireCall:
-        """The request that sends `text` as a message of one text part."""
-        old = self.version == V03
-        message: JsonObject = {"messageId": uuid.uuid4().hex}
-        if old and self.binding == JSON_RPC:
-            message |= {"kind": "message", "role": "user"}
-            message["parts"] = [{"kind": "text", "text": text}]
-        else:  # the 0.3 library sends its protobuf form over HTTP+JSON, which has other names
-            message |= {"role": "ROLE_USER", "content" if old else "parts": [{"text": text}]}
-        body: JsonObject = {"message": message}
-        if old:
-            name = "message" if self.binding == JSON_RPC else "request"
-            body = {name: message, "configuration": {"blocking": True}}  # 1.0 blocks by default
-        if self.binding == JSON_RPC:
-            return self._rpc("stream" if stream else "send", body)
-        return self._request("POST", "/message:stream" if stream else "/message:send", body)
-
-    def task(self, task_id: str) -> WireCall:
-        """The request for the state of a task that was returned before it was done."""
-        if self.binding == JSON_RPC:
-            return self._rpc("get", {"id": task_id})
-        return self._request("GET", f"/tasks/{percent_encode(task_id, safe='')}", None)
-
-    def _rpc(self, name: str, params: JsonObject) -> WireCall:
-        # HTTP+JSON has the tenant in the path, and version 0.3 nowhere.
-        if self.tenant and self.version == V10:
-            params = {"tenant": self.tenant, **params}
-        method = _METHODS[self.version][name]
-        call = {"jsonrpc": "2.0", "id": uuid.uuid4().hex, "method": method, "params": params}
-        return WireCall("POST", self.url, self._headers(), orjson.dumps(call))
-
-    def _request(self, method: str, path: str, body: JsonObject | None) -> WireCall:
-        content = None if body is None else orjson.dumps(body)
-        url = self.url.rstrip("/") + self._path(path)
-        return WireCall(method, url, self._headers(), content)
-
-    def _path(self, path: str) -> str:
-        if self.version == V03:
-            return f"/v1{path}"
-        return f"/{percent_encode(self.tenant, safe='')}{path}" if self.tenant else path
-
-    def _headers(self) -> dict[str, str]:
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
         return {
             "A2A-Version": self.version,
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
         }
 
+    def other_version(self) -> "Interface":
+        """The same interface in the other protocol version."""
+        return replace(self, version=V03 if self.version == V10 else V10)
+
+    def question(self, text: str, *, stream: bool) -> bytes:
+        """The request that sends `text`. Newer libraries keep the numbers of a data part as
+        floats, so it is one text part.
+        """
+        message: JsonObject = {"messageId": uuid.uuid4().hex}
+        if self.version == V03:
+            message |= {"kind": "message", "role": "user"}
+            message["parts"] = [{"kind": "text", "text": text}]
+            params: JsonObject = {"message": message, "configuration": {"blocking": True}}
+        else:  # 1.0 blocks by default
+            message |= {"role": "ROLE_USER", "parts": [{"text": text}]}
+            params = {"message": message}
+        return self._call("stream" if stream else "send", params)
+
+    def task(self, task_id: str) -> bytes:
+        """The request for the state of a task that was returned before it was done."""
+        return self._call("get", {"id": task_id})
+
+    def _call(self, name: str, params: JsonObject) -> bytes:
+        method = _METHODS[self.version][name]
+        call = {"jsonrpc": "2.0", "id": uuid.uuid4().hex, "method": method, "params": params}
+        return orjson.dumps(call)
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
     """An agent card as far as it is used, with the place where it was found and its raw JSON.
 
-    `interfaces` are in the agent's order of preference, without bindings that are not supported.
+    `interfaces` are those that take JSON-RPC, in the agent's order of preference.
     """
 
     name: str
@@ -152,15 +124,11 @@ class Card:
     document: bytes = b""
 
     def preferred(self, asked: str) -> Interface:
-        """The interface whose address the user gave (`asked`), else the first one.
-
-        Of its binding, the newest version. An address without a path names no interface: every
-        card is there.
-        """
+        """The newest interface at the address that the user gave (`asked`), else the newest."""
         named = [each for each in self.interfaces if each.url.rstrip("/") == asked]
-        first = (named if urlsplit(asked).path and named else self.interfaces)[0]
-        same = [each for each in self.interfaces if each.binding == first.binding]
-        return max(same, key=lambda each: each.version == V10)
+        # An address without a path names no interface: every card is there.
+        candidates = named if urlsplit(asked).path and named else self.interfaces
+        return max(candidates, key=lambda interface: interface.version)
 
 
 def read_card(document: object) -> Card:
@@ -168,43 +136,41 @@ def read_card(document: object) -> Card:
 
     Raises `ValueError` if it is not a card, `TargetError` if its agent cannot be called.
     """
-    if not isinstance(document, Mapping) or not (everything := list(_interfaces(document))):
+    if not isinstance(document, Mapping) or not (offered := list(_interfaces(document))):
         raise ValueError("not an agent card: it has neither 'supportedInterfaces' nor 'url'")
-    usable = tuple(
-        dict.fromkeys(each for each in everything if each.binding in (JSON_RPC, HTTP_JSON))
-    )
+    usable = tuple(interface for binding, interface in offered if binding == _JSON_RPC)
     if not usable:
-        offered = ", ".join(sorted({printable(each.binding[:40]) for each in everything}))
+        bindings = ", ".join(sorted({printable(binding[:40]) for binding, _ in offered}))
         raise TargetError(
-            f"the agent's card offers only {offered}, which Assay does not speak; add an interface "
-            f"with the protocol binding {JSON_RPC} or {HTTP_JSON} to the agent"
+            f"the agent's card offers only {bindings}, which Assay does not speak; add an "
+            f"interface with the protocol binding {_JSON_RPC} to the agent"
         )
     capabilities = document.get("capabilities")
     streaming = isinstance(capabilities, Mapping) and capabilities.get("streaming") is True
     name, version = _text(document.get("name")), _text(document.get("version"))
-    return Card(name, version, streaming, usable)
+    return Card(name, version, streaming, tuple(dict.fromkeys(usable)))
 
 
-def _interfaces(card: Mapping[str, Any]) -> Iterator[Interface]:
-    """All interfaces. If a card has those of both versions, the newer list is complete."""
+def _interfaces(card: Mapping[str, Any]) -> Iterator[tuple[str, Interface]]:
+    """All interfaces by binding. If a card has those of both versions, the newer list is
+    complete.
+    """
     newer = card.get("supportedInterfaces")
     if isinstance(newer, list) and newer:
-        entries = [(each, "protocolBinding", each) for each in newer if isinstance(each, Mapping)]
+        entries = [(entry, "protocolBinding") for entry in newer]
     elif isinstance(card.get("url"), str):
         others = card.get("additionalInterfaces")
-        entries = [(card, "preferredTransport", card)]
-        for each in others if isinstance(others, list) else ():
-            entries += [(each, "transport", card)] if isinstance(each, Mapping) else []
+        entries = [(card, "preferredTransport")]
+        entries += [(entry, "transport") for entry in (others if isinstance(others, list) else ())]
     else:
         return
-    for entry, binding, declaring in entries:
-        url = entry.get("url")
-        yield Interface(
-            binding=_text(entry.get(binding)).upper() or JSON_RPC,
-            version=normal_version(_text(declaring.get("protocolVersion"))),
-            url=url if isinstance(url, str) else "",
-            tenant=_text(entry.get("tenant")),
-        )
+    for entry, binding in entries:
+        if isinstance(entry, Mapping):
+            declaring = card if binding == "transport" else entry
+            version = normal_version(_text(declaring.get("protocolVersion")))
+            url = entry.get("url")
+            interface = Interface(version, url if isinstance(url, str) else "")
+            yield _text(entry.get(binding)).upper() or _JSON_RPC, interface
 
 
 def normal_version(declared: str) -> str:
@@ -265,22 +231,20 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
                 "the agent is still starting, or hangs"
             ) from None
         except AgentFailure as failure:
-            if failure.kind is not FailureKind.CONNECTION:
-                tried.append(f"{shown}: {failure}")
-            elif failure.status is None:
-                raise TargetError(
-                    f"nothing responds at {redact_url(base)}: {failure}; is the agent running, and "
-                    "is this its host and port?"
-                ) from None
-            else:
+            if failure.kind is FailureKind.CONNECTION and failure.status is not None:
                 raise TargetLoading(
                     f"{shown} responds with {failure}: the agent has not started yet, or its proxy "
                     "cannot reach it"
                 ) from None
-        except orjson.JSONDecodeError:
-            tried.append(f"{shown}: not JSON")
+            if failure.kind is FailureKind.CONNECTION:
+                raise TargetError(
+                    f"nothing responds at {redact_url(base)}: {failure}; is the agent running, and "
+                    "is this its host and port?"
+                ) from None
+            tried.append(f"{shown}: {failure}")
         except ValueError as error:
-            tried.append(f"{shown}: {error}")
+            reason = "not JSON" if isinstance(error, orjson.JSONDecodeError) else error
+            tried.append(f"{shown}: {reason}")
     lines = "".join(f"\n  {line}" for line in tried)
     raise CardNotFound(
         f"no agent card found for {redact_url(base)}; tried:{lines}\n"
@@ -293,16 +257,16 @@ async def correct_addresses(card: Card, policy: OutboundPolicy) -> tuple[Card, t
     base = base_address(card.place)
     corrected: list[Interface] = []
     findings: dict[Finding, None] = {}
-    reasons: dict[str, str | None] = {}
-    for each in card.interfaces:
-        origin = each.url.partition("://")[2].partition("/")[0]
+    reasons: dict[str, str | None] = {}  # by origin: connecting to one that is away takes seconds
+    for interface in card.interfaces:
+        origin = interface.url.partition("://")[2].partition("/")[0]
         if origin not in reasons:
-            reasons[origin] = await _why_wrong(each.url, base, policy)
+            reasons[origin] = await _why_wrong(interface.url, base, policy)
         reason = reasons[origin]
-        url = each.url if reason is None else rebase(each.url, base)
-        corrected.append(replace(each, url=url))
+        url = interface.url if reason is None else rebase(interface.url, base)
+        corrected.append(replace(interface, url=url))
         if reason:
-            there, here = redact_url(each.url)[:200], redact_url(url)
+            there, here = redact_url(interface.url)[:200], redact_url(url)
             what = f"the card's address {there!r} {reason}; calling {here!r} instead"
             findings[Finding(what, _REMEDY)] = None
     return replace(card, interfaces=tuple(corrected)), tuple(findings)

@@ -155,7 +155,7 @@ async def check_health(
             card_place=redact_url(card.place),
             card=parse_json(card.document),
             interfaces=tuple(
-                f"{each.binding} {each.version} {redact_url(each.url)}" for each in card.interfaces
+                f"JSON-RPC {each.version} {redact_url(each.url)}" for each in card.interfaces
             ),
         )
         problems = [Problem(redact_known(f.what), f.remedy, grave=False) for f in agent.findings]
