@@ -151,11 +151,10 @@ def test_a_secret_that_an_agent_repeats_is_masked() -> None:
         (401, "a2a", "AGENT_TOKEN"),
         (401, "mcp", "MCP_SERVER_TOKEN"),
         (None, "python", "fix the function"),
-        (403, "rest", "--header"),
+        (403, "openai", "--header"),
         (429, "http", "--concurrency"),
         (503, "a2a", "loading"),
         (404, "rest", "check the URL"),
-        (422, "rest", "compare the URL, --request and --header"),
         (None, "a2a", "log"),
     ],
 )

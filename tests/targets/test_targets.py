@@ -86,7 +86,6 @@ def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str
             "Did you mean 'a2a:http://***@h/?api_key=***'",
         ),
         ("mpc:http://h", "Did you mean 'mcp:http://h'?"),
-        ("my_search:find", "Did you mean 'python:my_search:find'?"),
         ("builtn:bm25", "Did you mean 'builtin:bm25'?"),
         ("localhost:9010", "Did you mean 'http://localhost:9010'?"),
         ("agent.example:80/x", "Did you mean 'http://agent.example:80/x'?"),

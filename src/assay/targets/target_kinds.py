@@ -43,13 +43,11 @@ CONTRACT_TARGET = re.compile(
 
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+_METHOD = re.compile(r"([A-Za-z]{3,10}) +(?=\S*://)")
 _ANSWER_FORM = ("mapping",)
 _RETRIEVER = ("embedder", "bm25")
-_METHOD = re.compile(r"([A-Za-z]{3,10}) +(?=\S*://)")
 
 _REMEDIES: Mapping[str | int, str] = {
     FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
@@ -59,9 +57,6 @@ _REMEDIES: Mapping[str | int, str] = {
     FailureKind.AGENT_ERROR: "the agent itself failed: look into its log",
     401: "set AGENT_TOKEN to a token that the agent accepts",
     404: "nothing is at this path: check the URL",
-    405: "the path exists and takes another method: check the URL",
-    408: "the agent gave up waiting: make it faster, or lower --concurrency",
-    413: "the agent refuses requests of this size: raise its limit",
     421: "the server refuses this host name: call it by a name that it allows",
     RATE_LIMITED: "the agent is at its limit: lower --concurrency, or raise the limit",
     502: "a proxy cannot reach the agent: check that the agent behind it is running",
@@ -78,18 +73,11 @@ _FUNCTION_REMEDIES = {
     '{"doc_ids": [...], "answer": "..."}',
     FailureKind.AGENT_ERROR: "fix the function at the line in the message",
 }
-_COMPARE_REQUEST = "compare the URL, --request and --header with what the service expects"
 _REQUEST_REMEDIES: Mapping[str | int, str] = {
-    **dict.fromkeys((400, 406, 409, 410, 411, 414, 415, 422), _COMPARE_REQUEST),
     401: "send a token that the service accepts: --header 'Authorization: Bearer $TOKEN'",
-    FailureKind.PROTOCOL: _COMPARE_REQUEST,
-    FailureKind.INVALID_ANSWER: "name the ids with --map ids=EXPR; where the answer has none, as "
+    FailureKind.PROTOCOL: "compare the URL, --request and --header with what the service expects",
+    FailureKind.INVALID_ANSWER: "name the ids with --map ids=EXPR; if the answer has none, as that "
     "of a job that is only accepted, write a function: docs/targets.md, 'Other services'",
-}
-_CHAT_REMEDIES: Mapping[str | int, str] = {
-    **_REQUEST_REMEDIES,
-    401: "send a token that the service accepts: set AGENT_TOKEN, or --header "
-    "'Authorization: Bearer $TOKEN'",
 }
 
 
@@ -117,11 +105,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class RequestSettings:
-    """What the user says about the HTTP requests of a `rest:` or `openai:` target.
-
-    `body` is JSON or `@FILE`, `headers` are `Name: value` each, with `$NAME` for variables of the
-    environment; `preset` is a search engine and `index` what it searches.
-    """
+    """`--request` (JSON or `@FILE`), `--header` (`Name: value` each) and `--preset NAME:INDEX`."""
 
     body: str = ""
     headers: tuple[str, ...] = ()
@@ -131,11 +115,10 @@ class RequestSettings:
 
 @dataclass(frozen=True)
 class OpenContext:
-    """What a target may need to be opened: the settings of a run that are about its target.
+    """What a target may need to be opened: `OpenContext(dataset, mapping={"ids": "hits[].id"})`.
 
-    `mapping` is `--map`, parsed; `answers` whether the agent is to answer as well, which built-in
-    agents need to know; without a `policy`, that of the process holds; without `bm25` or
-    `embedder`, those of the environment.
+    `mapping` is `--map`, parsed; with `answers` a built-in agent answers as well. Without a
+    `policy`, that of the process holds; without `bm25` or `embedder`, those of the environment.
     """
 
     dataset: "Dataset"
@@ -165,44 +148,38 @@ def _split_fragment(rest: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class TargetKind:
-    """One kind of target.
-
-    Parameters:
-        name: its prefix.
-        syntax: how it is written, for help texts.
-        description: one line for people.
-        agent: `module:Class`, whose `from_target(target, context)` makes the agent, or
-            `module:function`, which makes it from the address and the context.
-        runs_code: whether evaluating it runs code that the target names, or starts a process.
-        reaches: every network address that evaluating the target contacts.
-        reads: every local file that the target names.
-        examples: values for completion and forms.
-        split: the part after the prefix as (address, fragment).
-        searches_dataset: whether it answers from the documents of the data set that is open here.
-        speaks_mcp: whether an MCP session with it can be opened.
-        settings: those options of a run that only some kinds of targets use, and that it does.
-        remedies: what to do about failed calls, where it is not the usual.
-    """
+    """One kind of target; `name` is its prefix, `syntax` and `description` are for people."""
 
     name: str
     syntax: str
     description: str
     agent: str
+    """`module:Class`, whose `from_target(target, context)` makes the agent, or `module:function`,
+    which makes it from the address and the context."""
     runs_code: bool = False
+    """Whether evaluating it runs code that the target names, or starts a process."""
     reaches: Callable[[Target], tuple[str, ...]] = _own_address
+    """Every network address that evaluating the target contacts."""
     reads: Callable[[Target], tuple[str, ...]] = _nothing
+    """Every local file and variable that the target names."""
     examples: tuple[str, ...] = ()
     split: Callable[[str], tuple[str, str]] = _split_fragment
+    """The part after the prefix as (address, fragment)."""
     searches_dataset: bool = False
+    """Whether it answers from the documents of the data set that is open here."""
     speaks_mcp: bool = False
     settings: tuple[str, ...] = ()
+    """Those options of a run that only some kinds of targets use, and that it does."""
     remedies: Mapping[Any, str] = field(default_factory=dict)
+    """What to do about failed calls, if it is not the usual."""
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
-        found = load(self.agent)
-        made = getattr(found, "from_target", None)
-        agent: Agent = made(target, context) if made else found(target.address, context)
+        maker = load(self.agent)
+        from_target = getattr(maker, "from_target", None)
+        agent: Agent = (
+            from_target(target, context) if from_target else maker(target.address, context)
+        )
         return agent
 
     @property
@@ -366,21 +343,17 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
     text = text.strip()
     shown = redact_target(text)
     message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
-    near = closest(prefix, [name for name in TARGET_KINDS if name != "url"])
-    meant = ""
-    if _HOST_AND_PORT.fullmatch(text):
-        meant = f"http://{shown}"
-    elif text and Path(text).suffix in _TABLES:
+    if Path(text).suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
         return f"{message}. {shown!r} is a table: pass it as --dataset"
-    elif text in MODES:
-        meant = f"builtin:{text}"
-    elif near and rest:
-        meant = redact_target(f"{near}:{rest}")
-    elif _FUNCTION.fullmatch(text):
-        meant = f"python:{text}"
-    elif text and ":" not in text:
+    if text in MODES or _HOST_AND_PORT.fullmatch(text):
+        meant = f"{'builtin:' if text in MODES else 'http://'}{shown}"
+        return f"{message}. Did you mean {meant!r}?"
+    near = closest(prefix, [name for name in TARGET_KINDS if name != "url"])
+    if near and rest:
+        return f"{message}. Did you mean {redact_target(f'{near}:{rest}')!r}?"
+    if text and ":" not in text:
         message += f". A plain name is looked up in assay.toml, as [target.{shown[:40]}]"
-    return f"{message}. Did you mean {meant!r}?" if meant else message
+    return message
 
 
 def _variables(target: Target) -> tuple[str, ...]:
@@ -537,7 +510,7 @@ _KINDS = (
         reads=_variables,
         examples=("openai:http://localhost:8000/v1",),
         settings=(*_ANSWER_FORM, "request", "headers"),
-        remedies=_CHAT_REMEDIES,
+        remedies=_REQUEST_REMEDIES,
     ),
     TargetKind(
         name="url",
