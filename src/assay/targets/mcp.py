@@ -85,10 +85,7 @@ _DOES_MORE = re.compile(
 
 
 class McpAgent:
-    """An MCP server with a search tool; without `tool`, the one that looks most like a search.
-
-    `input_schema` is the JSON Schema of the tool's arguments, once it is open.
-    """
+    """An MCP server with a search tool; once it is open, `input_schema` is that of the tool."""
 
     def __init__(
         self,
@@ -181,16 +178,14 @@ def _received(result: CallToolResult) -> Received:
         raise too_large(MAX_BYTES)
     structured = result.structured_content
     if structured is not None:
-        # A tool that returns a string: the SDK puts it, JSON or not, into {"result": ...}, and
-        # others into an object with another name.
-        inner = next(iter(structured.values())) if len(structured) == 1 else structured
-        if inner is None:
+        # The SDK puts what a tool returns into {"result": ...} if it is not an object, and a string
+        # so whether it is JSON or not; others use another name.
+        value = next(iter(structured.values())) if len(structured) == 1 else structured
+        if value is None:
             return Received("", [])  # a tool that returns nothing has found nothing
-        if isinstance(inner, str):
-            inner = [inner]
-        if not (isinstance(inner, list) and inner and all(isinstance(x, str) for x in inner)):
+        if not isinstance(value, str):
             return Received("\n".join(texts) or json.dumps(structured), structured)
-        texts = inner
+        texts = [value]
     elif result.content and not texts:
         return Received("", problem="the result has neither text nor structured content")
     if len(texts) == 1:
@@ -272,21 +267,20 @@ class McpSession:
 
     async def _open_connection(self) -> "_Connection":
         """A connection by the first handshake that the server accepts; later ones use it too."""
-        for handshake in self._handshakes:
-            connection = _Connection(self._connect, handshake)
-            try:
-                await connection.open()
-            except AgentFailure as failure:
-                await connection.close()
-                # Only an error from the server itself says that another handshake may do.
-                cause = failure.__cause__
-                refused = isinstance(cause, MCPError) and cause.code != CONNECTION_CLOSED
-                if not refused or handshake == self._handshakes[-1]:
-                    raise
-            else:
-                self._handshakes = (handshake,)
-                return connection
-        raise AssertionError("no handshake to try")
+        handshake, *others = self._handshakes
+        connection = _Connection(self._connect, handshake)
+        try:
+            await connection.open()
+        except AgentFailure as failure:
+            await connection.close()
+            # Only an error from the server itself says that another handshake may do.
+            cause = failure.__cause__
+            refused = isinstance(cause, MCPError) and cause.code != CONNECTION_CLOSED
+            if not refused or not others:
+                raise
+            self._handshakes = tuple(others)
+            return await self._open_connection()
+        return connection
 
 
 class _Connection:
@@ -412,22 +406,22 @@ class Argument:
 
 def arguments_of(schema: Mapping[str, Any]) -> list[Argument]:
     """Every argument of a tool, outer ones first."""
-    found: list[Argument] = []
+    arguments: list[Argument] = []
     inner: list[tuple[tuple[str, ...], Any]] = [((), schema)]
-    while inner and len(found) < _MAX_ARGUMENTS:
+    while inner and len(arguments) < _MAX_ARGUMENTS:
         path, outer = inner.pop(0)
         for variant in _variants(outer, schema):
             properties, required = variant.get("properties"), variant.get("required")
             for name, declared in properties.items() if isinstance(properties, dict) else ():
                 here, variants = (*path, str(name)), list(_variants(declared, schema))
-                numbers = [each.get("maximum") for each in variants]
-                most = [int(n) for n in numbers if isinstance(n, int | float) and n >= 1]
+                limits = [each.get("maximum") for each in variants]
+                maxima = [int(n) for n in limits if isinstance(n, int | float) and n >= 1]
                 types = frozenset[str]().union(*map(_types, variants))
                 needed = isinstance(required, list) and name in required
-                found.append(Argument(here, types, needed, max(most, default=None)))
+                arguments.append(Argument(here, types, needed, max(maxima, default=None)))
                 if len(here) < _MAX_DEPTH:
                     inner.append((here, declared))
-    return found[:_MAX_ARGUMENTS]
+    return arguments[:_MAX_ARGUMENTS]
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
@@ -479,7 +473,7 @@ class SearchTool:
         return printable(f"tool {self.name!r}, query as {self.query.name!r}{form}, {count}")
 
 
-def _set(arguments: JsonObject, path: tuple[str, ...], value: Any) -> bool:
+def _set(arguments: JsonObject, path: Sequence[str], value: Any) -> bool:
     """Put `value` at `path`, making inner objects; False if something else is in the way."""
     place: Any = arguments
     for step in path[:-1]:
@@ -500,15 +494,13 @@ def find_search_tool(
     more = f" and {len(tools) - _MAX_SHOWN} more" if len(tools) > _MAX_SHOWN else ""
     names = printable(", ".join(tool.name for tool in tools[:_MAX_SHOWN]) or "none") + more
     if wanted is not None:
-        tool = next((each for each in tools if each.name == wanted), None)
+        tool = next((tool for tool in tools if tool.name == wanted), None)
         if tool is None:
             raise TargetError(f"the server has no tool {wanted!r}; it has: {names}")
         return _search_tool(tool, mapping)
 
     def likeness(tool: Tool) -> tuple[bool, bool, bool]:
-        arguments = arguments_of(tool.input_schema)
-        query = _find_argument("query", arguments, mapping)
-        top_k = _find_argument("top_k", arguments, mapping, query)
+        query, top_k = _find_arguments(arguments_of(tool.input_schema), mapping)
         return query is not None, bool(_SEARCHES.search(tool.name)), top_k is not None
 
     searching = [
@@ -528,10 +520,9 @@ def find_search_tool(
 def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
     arguments = arguments_of(tool.input_schema)
     takes = printable(", ".join(each.name for each in arguments[:_MAX_SHOWN])) or "nothing"
-    query = _find_argument("query", arguments, mapping)
-    top_k = _find_argument("top_k", arguments, mapping, query)
-    for key, found in (("query", query), ("top_k", top_k)):
-        if found is None and key in mapping:
+    query, top_k = _find_arguments(arguments, mapping)
+    for key, argument in (("query", query), ("top_k", top_k)):
+        if argument is None and key in mapping:
             what = f"--map {key}={mapping[key]}: tool {tool.name!r} has no such argument"
             raise TargetError(f"{what}; it takes: {takes}")
     if query is None:
@@ -556,39 +547,44 @@ def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
 def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> JsonObject:
     """Arguments that are sent with every call; a dot leads into an object."""
     constants: JsonObject = {}
-    declared = {argument.name: argument for argument in arguments}
+    texts = {argument.name for argument in arguments if argument.types == {"string"}}
     for key, text in mapping.items():
         if not key.startswith(CONSTANT):
             continue
-        argument = declared.get(key.removeprefix(CONSTANT))
-        path = argument.path if argument else tuple(key.removeprefix(CONSTANT).split("."))
+        name = key.removeprefix(CONSTANT)
         value: Any = text
-        if argument is None or argument.types != {"string"}:
+        if name not in texts:
             with suppress(orjson.JSONDecodeError):  # else it is a text
                 value = parse_json(text)
-        if not _set(constants, path, value):
-            raise UsageError(f"--map {key}={text}: {path[0]!r} has a value already; leave one out")
+        if not _set(constants, name.split("."), value):
+            raise UsageError(f"--map {key}={text}: an outer argument has a value; leave one out")
     return constants
+
+
+def _find_arguments(
+    arguments: Sequence[Argument], mapping: Mapping[str, str]
+) -> tuple[Argument | None, Argument | None]:
+    """The arguments for the query and its top_k: the mapped ones, else those of known names."""
+    query = _find_argument("query", arguments, mapping)
+    return query, _find_argument("top_k", arguments, mapping, query.path[:-1] if query else None)
 
 
 def _find_argument(
     key: str,
     arguments: Sequence[Argument],
     mapping: Mapping[str, str],
-    beside: Argument | None = None,
+    beside: tuple[str, ...] | None = None,
 ) -> Argument | None:
-    """The argument for `query` or `top_k`: the mapped one, else the best known name.
-
-    Outer ones come first; one in the same object as `beside` comes before all others.
-    """
     if key in mapping:
         return next((each for each in arguments if each.name == mapping[key]), None)
     names, types = _ARGUMENTS[key]
     candidates = []
-    for each in arguments:
-        bare = each.path[-1].replace("_", "").replace("-", "").replace(" ", "").lower()
-        if bare in names and each.types & types:
-            apart = beside is not None and each.path[:-1] != beside.path[:-1]
-            list_last = key == "query" and each.takes_list
-            candidates.append(((apart, len(each.path), list_last, names.index(bare)), each))
+    for argument in arguments:
+        bare = re.sub(r"[_ -]", "", argument.path[-1]).lower()
+        if bare in names and argument.types & types:
+            # First of the object with the query, then of outer ones, then by the best known name.
+            apart = beside is not None and argument.path[:-1] != beside
+            list_last = key == "query" and argument.takes_list
+            rank = apart, len(argument.path), list_last, names.index(bare)
+            candidates.append((rank, argument))
     return min(candidates, key=lambda row: row[0])[1] if candidates else None
