@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
+from tests.contract_agents.sample_agents import Agents, make_knowledge, running_agents
 
 
 @pytest.fixture(autouse=True)
@@ -18,5 +18,5 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 async def agents(tmp_path: Path) -> AsyncIterator[Agents]:
-    async with running_agents(make_resources(tmp_path / "bases")) as found:
+    async with running_agents(make_knowledge(tmp_path / "bases")) as found:
         yield found

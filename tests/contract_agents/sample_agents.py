@@ -16,7 +16,7 @@ from assay.progress import Progress
 from assay.search import Mode
 from assay.search.array_store import ArrayStore
 from assay.search.index import open_retriever
-from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
+from assay.serve.contract_agents.apps import TASKS, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.retrieval import Retrieval
 
@@ -41,13 +41,13 @@ def words() -> WordEmbedder:
     return WordEmbedder(max_tokens=256)
 
 
-def make_resources(
+def make_knowledge(
     folder: Path,
     *,
     mode: Mode = "hybrid",
     documents: Sequence[Document] = DOCUMENTS,
     load: Callable[[Progress], Awaitable[Retrieval]] | None = None,
-) -> AgentResources:
+) -> KnowledgeBases:
     """`folder` holds the knowledge bases; `load` replaces the data set."""
     dataset = Dataset("tiny", {each.id: each for each in documents}, {}, {})
 
@@ -59,12 +59,11 @@ def make_resources(
         store = ArrayStore(folder, chunks.name)
         return Retrieval(chunks, open_retriever(chunks, embedder=words(), store=store), mode)
 
-    knowledge = KnowledgeBases(load or load_documents, lambda: folder / "knowledge", open_base)
-    return AgentResources(knowledge)
+    return KnowledgeBases(load or load_documents, lambda: folder / "knowledge", open_base)
 
 
 class Agents:
-    """A client of all six."""
+    """A client of all five."""
 
     def __init__(self, http: httpx.AsyncClient, url: str) -> None:
         self.http = http
@@ -104,10 +103,10 @@ def _body(task: str, inputs: dict[str, Any], fields: dict[str, Any]) -> dict[str
 
 @asynccontextmanager
 async def running_agents(
-    resources: AgentResources, tasks: Sequence[str] = TASKS
+    knowledge: KnowledgeBases, tasks: Sequence[str] = TASKS
 ) -> AsyncIterator[Agents]:
     async with (
-        serving(agents_app(tasks, resources)) as url,
+        serving(agents_app(tasks, knowledge)) as url,
         httpx.AsyncClient(timeout=30, trust_env=False) as http,
     ):
         yield Agents(http, url)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
+from tests.contract_agents.sample_agents import Agents, make_knowledge, running_agents
 
 from assay.contract.check import CheckTarget, CheckVerdict, check_agent
 from assay.errors import UsageError
@@ -34,7 +34,7 @@ async def test_an_index_that_cannot_be_loaded_is_no_readiness(tmp_path: Path) ->
     """And what went wrong, which names files of the server, is not told to callers."""
     blocked = tmp_path / "secret-place"
     blocked.write_text("a file where a folder should be")
-    async with running_agents(make_resources(blocked)) as found:
+    async with running_agents(make_knowledge(blocked)) as found:
         failed = await found.run("RAG_RETRIEVE", {"query": "tea"})
         ready = await found.http.get(f"{found.url}/rag-retrieve{READY}")
         policy = await found.http.get(f"{found.url}/policy-review{READY}")

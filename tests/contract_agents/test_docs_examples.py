@@ -8,20 +8,20 @@ import orjson
 import pytest
 from tests.contract_agents.sample_agents import running_agents
 
-from assay.serve.contract_agents.apps import TASKS, open_resources
+from assay.serve.contract_agents.apps import TASKS, open_knowledge
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(
     r"<!-- example -->\n```json\n(.*?)```\n\n```json\n(.*?)```", PAGE, flags=re.DOTALL
 )
 # The page leaves out what it has shown before.
-IN_PART = {"RAG_ANSWER", "RAG_RETRIEVE"}
+IN_PART = {"RAG_RETRIEVE"}
 
 
 async def test_each_example_answers_as_the_page_says() -> None:
     """By the agents as they are started from the command line, with the real embedding model."""
     done = []
-    async with running_agents(open_resources("notes", "bm25")) as agents:
+    async with running_agents(open_knowledge("notes", "bm25")) as agents:
         for request, expected in EXAMPLES:
             sent, shown = orjson.loads(request), orjson.loads(expected)
             answer = await agents.run(**_parts(sent))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.contract_agents.ingesting import BEER, TEA, document, found, inputs
-from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
+from tests.contract_agents.sample_agents import Agents, make_knowledge, running_agents
 
 from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.serve.contract_agents.rag_agents import cut_text
@@ -52,8 +52,8 @@ async def test_a_changed_document_replaces_its_chunks_and_leaves_others(agents: 
 async def test_another_process_sees_what_was_written_since_it_looked(tmp_path: Path) -> None:
     folder = tmp_path / "shared"
     async with (
-        running_agents(make_resources(folder)) as writer,
-        running_agents(make_resources(folder)) as reader,
+        running_agents(make_knowledge(folder)) as writer,
+        running_agents(make_knowledge(folder)) as reader,
     ):
         await writer.outputs("RAG_INGEST", inputs(TEA))
         assert await found(reader, "steeped") == ["tea__chunk_0"]

@@ -86,16 +86,13 @@ async def test_a_context_budget_leaves_out_what_does_not_fit(agents: Agents) -> 
     assert answer["warnings"] == ["budgets.max_context_tokens: 2 chunks were left out"]
     cut = await agents.run("RAG_RETRIEVE", {"query": QUERY}, budgets={"max_context_tokens": 2})
     assert [len(chunk["text"]) for chunk in cut["outputs"]["chunks"]] == [8]
-    assert "the first chunk was cut" in cut["warnings"][0]
+    assert "the first was cut" in cut["warnings"][0]
 
 
 async def test_the_stream_tells_what_was_done_and_ends_in_the_same_result(agents: Agents) -> None:
     inputs = {"query": QUERY, "topK": 2}
     told = await agents.stream("RAG_RETRIEVE", inputs)
-    assert [event["type"] for event in told] == ["started", *["progress"] * 3, "final"]
+    assert [event["type"] for event in told] == ["started", *["progress"] * 2, "final"]
     assert (told[1]["step"], told[1]["documents"]) == ("index ready", 3)
-    assert (told[2]["step"], told[2]["candidates"]) == ("candidates found", 3)
-    # "Statins lower cholesterol." shares no word with the query, and is near to it all the same.
-    assert (told[2]["bm25"], told[2]["dense"]) == (2, 3)
-    assert (told[3]["step"], told[3]["chunks"]) == ("reranked", 2)
+    assert (told[2]["step"], told[2]["chunks"]) == ("reranked", 2)
     assert told[-1]["outputs"] == await agents.outputs("RAG_RETRIEVE", inputs)

@@ -165,11 +165,11 @@ def _ingest(documents: dict[str, str]) -> int:
     from assay.cli.console import say
     from assay.data import Document
     from assay.errors import AssayError
-    from assay.serve.contract_agents.apps import open_resources
+    from assay.serve.contract_agents.apps import open_knowledge
 
     chunks = [Document(f"{name}__chunk_0", name, text) for name, text in documents.items()]
     try:
-        knowledge = open_resources("notes", "bm25").knowledge
+        knowledge = open_knowledge("notes", "bm25")
         knowledge.replace_documents("lab", set(documents), chunks)
     except (AssayError, OSError) as error:
         say(f"error: {error}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from hypothesis import HealthCheck, example, given, settings
-from tests.contract_agents.sample_agents import make_resources
+from tests.contract_agents.sample_agents import make_knowledge
 from tests.fuzz.mutation import almost, examples
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
@@ -51,7 +51,7 @@ def green(folder: Path) -> object:
 
 
 SERVERS: dict[str, Callable[[Path], object]] = {
-    "/agents/run/sync": lambda folder: agents_app(["RAG_RETRIEVE"], make_resources(folder)),
+    "/agents/run/sync": lambda folder: agents_app(["RAG_RETRIEVE"], make_knowledge(folder)),
     "/search_nfcorpus": lambda _folder: mcp_app(load_tiny),
     "/tasks": green,
     "/": green,

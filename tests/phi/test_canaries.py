@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, MCPError
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
-from tests.contract_agents.sample_agents import make_resources
+from tests.contract_agents.sample_agents import make_knowledge
 from tests.phi.recording import CANARY, Recording, asking
 from tests.serve.serving import NEW, request_0_3, request_1_0, serving
 from tests.serve_mcp.serving import make_retrieval
@@ -99,7 +99,6 @@ INPUTS: dict[str, list[dict[str, Any]]] = {
         {"query": CANARY, "topK": CANARY},
         {"query_text": [CANARY]},
     ],
-    "RAG_ANSWER": [{"query": f"Did {CANARY} sleep?"}, {"query": {CANARY: CANARY}}],
     "RAG_INGEST": [
         {"documents": [{"docId": CANARY, "text": f"{CANARY} slept."}], "knowledgeBase": "ward"},
         {"documents": [{"docId": CANARY, "text": ""}], "knowledgeBase": "ward"},
@@ -212,7 +211,7 @@ class Server:
 
 def agent(task: str, **options: Any) -> Server:
     return Server(
-        lambda folder: agents_app([task], make_resources(folder / "bases", **options)),
+        lambda folder: agents_app([task], make_knowledge(folder / "bases", **options)),
         lambda: contract_requests(task),
         WAYS,
     )
@@ -222,7 +221,7 @@ A2A_PATHS = ("/", "/a2a/rest/message:send", "/.well-known/agent-card.json")
 MCP_PATHS = ("/mcp", "/search_nfcorpus", "/stats", "/health_check")
 SERVERS = {
     **{task: agent(task) for task in TASKS},
-    "RAG_ANSWER, broken": agent("RAG_ANSWER", load=leaky_retrieval),
+    "RAG_RETRIEVE, broken": agent("RAG_RETRIEVE", load=leaky_retrieval),
     "LIT_RETRIEVAL, broken": agent("LIT_RETRIEVAL", load=leaky_retrieval),
     "purple": Server(lambda _: purple_app(load_find), a2a_requests, A2A_PATHS, quotes=True),
     "green": Server(green, green_requests, (*A2A_PATHS, "/tasks"), quotes=True),

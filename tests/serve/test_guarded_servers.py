@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from starlette.types import ASGIApp
-from tests.contract_agents.sample_agents import make_resources
+from tests.contract_agents.sample_agents import make_knowledge
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
@@ -73,7 +73,7 @@ def build(server: str, tmp_path: Path, tiny: Dataset) -> Build:
         ),
         "purple": partial(purple_app, load_find),
         "mcp": partial(mcp_app, load_tiny),
-        "agent": partial(apps.agents_app, ["POLICY_REVIEW"], make_resources(tmp_path)),
+        "agent": partial(apps.agents_app, ["POLICY_REVIEW"], make_knowledge(tmp_path)),
         "ui": partial(ui_app, tmp_path / "runs"),
     }
     return builders[server]

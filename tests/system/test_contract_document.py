@@ -25,7 +25,6 @@ CANARY = "canary-5f1c77"
 GROUNDING = {"chunks": [{"chunk_id": "c1", "text": "Blood pressure did not change."}]}
 INPUTS: dict[str, dict[str, Any]] = {
     "RAG_RETRIEVE": {"query": "allotment club annual meeting"},
-    "RAG_ANSWER": {"query": "allotment club annual meeting"},
     "RAG_INGEST": {"documents": [{"docId": "d", "text": "tea"}], "knowledgeBase": "document"},
     "LIT_RETRIEVAL": {"query": "allotment club"},
     "POLICY_REVIEW": {"resource_id": "r1"},

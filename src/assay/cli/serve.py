@@ -187,7 +187,7 @@ def agent(
         list[str],
         argument(
             "TASK",
-            "RAG_RETRIEVE, RAG_INGEST, RAG_ANSWER, LIT_RETRIEVAL, POLICY_REVIEW, CLAIM_VERIFY, or "
+            "RAG_RETRIEVE, RAG_INGEST, LIT_RETRIEVAL, POLICY_REVIEW, CLAIM_VERIFY, or "
             "all. One task is served at the root; several are each served under a path such as "
             "/rag-retrieve.",
         ),
@@ -213,12 +213,12 @@ def agent(
         from assay.serve.contract_agents import apps
 
         wanted = apps.known_tasks(tasks)
-        resources = apps.open_resources(dataset, mode)
+        knowledge = apps.open_knowledge(dataset, mode)
         print(url, flush=True)
         for task in wanted:
             say(f"{task} on {url}{apps.path_of(task) if len(wanted) > 1 else ''}")
         set_up_logging()
-        app = apps.agents_app(wanted, resources, token=server_token(), hosts={host})
+        app = apps.agents_app(wanted, knowledge, token=server_token(), hosts={host})
         serve_on(app, listener)
 
 

@@ -294,8 +294,6 @@ _LATE_ATTEMPTS = 3
 _QUERY = {"query": "Does vitamin D lower blood pressure?", "topK": 5}
 
 _SAMPLES: dict[str, JsonObject] = {
-    "RAG_RETRIEVE": _QUERY,
-    "RAG_ANSWER": _QUERY,
     "LIT_RETRIEVAL": {"query": "vitamin D and blood pressure", "max_results": 5},
     "RAG_INGEST": {
         "documents": [

@@ -1,4 +1,1 @@
-"""The six agents that come with Assay, each as work for the server in `assay.contract.server`.
-
-`apps` puts them together.
-"""
+"""The five agents that come with Assay; `apps` puts them together."""

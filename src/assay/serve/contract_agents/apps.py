@@ -1,8 +1,7 @@
-"""The six agents as one application: one at the root, or several, each on its path."""
+"""The five agents as one application: one at the root, or several, each on its path."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 
 from starlette.applications import Starlette
@@ -22,75 +21,52 @@ from assay.contract.server import (
 )
 from assay.data.cache import cache_folder
 from assay.errors import UsageError
-from assay.llm.answerer import ExtractiveAnswerer
-from assay.llm.passages import Answerer
 from assay.search.retriever import check_request
 from assay.serve.contract_agents.claim_verify import verify_claims
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.policy_review import review_policy
-from assay.serve.contract_agents.rag_agents import (
-    lit_retrieval,
-    rag_answer,
-    rag_ingest,
-    rag_retrieve,
-)
+from assay.serve.contract_agents.rag_agents import lit_retrieval, rag_ingest, rag_retrieve
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.retrieval import load_retrieval, open_retrieval
 
-TASKS = (
-    "RAG_RETRIEVE",
-    "RAG_INGEST",
-    "RAG_ANSWER",
-    "LIT_RETRIEVAL",
-    "POLICY_REVIEW",
-    "CLAIM_VERIFY",
-)
-_SEARCHING = frozenset({"RAG_RETRIEVE", "RAG_ANSWER", "LIT_RETRIEVAL"})
+TASKS = ("RAG_RETRIEVE", "RAG_INGEST", "LIT_RETRIEVAL", "POLICY_REVIEW", "CLAIM_VERIFY")
+_SEARCHING = frozenset({"RAG_RETRIEVE", "LIT_RETRIEVAL"})
 # Requests carry complete documents.
 _INGEST_LIMITS = ServingLimits(max_body_bytes=16_000_000, max_running=8)
 
 
-@dataclass(frozen=True)
-class AgentResources:
-    """What the agents of one process share: knowledge bases and an answerer."""
-
-    knowledge: KnowledgeBases
-    answerer: Answerer = field(default_factory=ExtractiveAnswerer)
-
-    def service(self, task: str) -> AgentService:
-        """The agent for `task`."""
-        works: dict[str, Work] = {
-            "RAG_RETRIEVE": partial(rag_retrieve, self.knowledge),
-            "RAG_INGEST": partial(rag_ingest, self.knowledge),
-            "RAG_ANSWER": partial(rag_answer, self.knowledge, self.answerer),
-            "LIT_RETRIEVAL": partial(lit_retrieval, self.knowledge),
-            "POLICY_REVIEW": review_policy,
-            "CLAIM_VERIFY": verify_claims,
-        }
-        return AgentService(
-            name=f"agent{path_of(task).replace('/', '-')}",
-            task_type=task,
-            work=works[task],
-            ready=self._search_ready if task in _SEARCHING else None,
-            limits=_INGEST_LIMITS if task == "RAG_INGEST" else ServingLimits(),
-        )
-
-    async def _search_ready(self) -> Readiness:
-        """Shows only the state: why loading failed is in the log, and may name internal files."""
-        state = self.knowledge.loading.status.partition(":")[0]
-        return Readiness(state == "ready", {"index": state})
-
-
-def open_resources(dataset: str, mode: str) -> AgentResources:
-    """Resources over a data set; nothing is loaded before `agents_app` starts."""
+def open_knowledge(dataset: str, mode: str) -> KnowledgeBases:
+    """What the agents search; nothing is loaded before `agents_app` starts."""
     # A tuned ranking belongs to the data set that it was tuned on.
     known = check_request("any", 1, "hybrid" if mode == "tuned" else mode)
-    knowledge = KnowledgeBases(
+    return KnowledgeBases(
         lambda progress: load_retrieval(dataset, mode, progress),
         lambda: cache_folder() / "knowledge",
         lambda chunks: open_retrieval(chunks, known),
     )
-    return AgentResources(knowledge)
+
+
+def _service(task: str, knowledge: KnowledgeBases) -> AgentService:
+    works: dict[str, Work] = {
+        "RAG_RETRIEVE": partial(rag_retrieve, knowledge),
+        "RAG_INGEST": partial(rag_ingest, knowledge),
+        "LIT_RETRIEVAL": partial(lit_retrieval, knowledge),
+        "POLICY_REVIEW": review_policy,
+        "CLAIM_VERIFY": verify_claims,
+    }
+
+    async def search_ready() -> Readiness:
+        # Only the state: why loading failed is in the log, and may name internal files.
+        state = knowledge.loading.status.partition(":")[0]
+        return Readiness(state == "ready", {"index": state})
+
+    return AgentService(
+        name=f"agent{path_of(task).replace('/', '-')}",
+        task_type=task,
+        work=works[task],
+        ready=search_ready if task in _SEARCHING else None,
+        limits=_INGEST_LIMITS if task == "RAG_INGEST" else ServingLimits(),
+    )
 
 
 def known_tasks(given: Sequence[str]) -> list[str]:
@@ -110,22 +86,22 @@ def path_of(task: str) -> str:
 
 def agents_app(
     tasks: Sequence[str],
-    resources: AgentResources,
+    knowledge: KnowledgeBases,
     *,
     token: str | None = None,
     hosts: Collection[str] = (),
 ) -> ASGIApp:
     """The application of one agent, at the root, or of several, each under its `path_of`."""
-    services = [resources.service(task) for task in tasks]
+    services = [_service(task, knowledge) for task in tasks]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         if not _SEARCHING.isdisjoint(tasks):
-            resources.knowledge.loading.start()
+            knowledge.loading.start()
         try:
             yield
         finally:
-            await resources.knowledge.loading.stop()
+            await knowledge.loading.stop()
 
     app = Starlette(
         routes=_routes(services), lifespan=lifespan, exception_handlers=EXCEPTION_HANDLERS

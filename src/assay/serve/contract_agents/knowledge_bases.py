@@ -9,13 +9,19 @@ import asyncio
 import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from assay.contract.envelope import ErrorCode, TaskError, chunk_id, split_chunk_id
+from assay.contract.envelope import (
+    ErrorCode,
+    GroundingChunk,
+    TaskError,
+    chunk_id,
+    split_chunk_id,
+)
 from assay.data.dataset import Dataset, Document
 from assay.data.load import KNOWN
 from assay.errors import UsageError
@@ -40,19 +46,6 @@ CHARACTERS_PER_TOKEN = 4
 _MAX_OPEN = 8
 
 
-@dataclass(frozen=True, slots=True)
-class FoundChunk:
-    """A chunk that a search found; `found_by` names the signals that found it."""
-
-    chunk_id: str
-    doc_id: str
-    title: str
-    text: str
-    score: float
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    found_by: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class KnowledgeBase:
     """What the agents search. The documents of an ingested one are chunks, under their own ids."""
@@ -73,7 +66,7 @@ class KnowledgeBase:
 
     async def search(
         self, query: str, top_k: int, mode: Mode, filters: Mapping[str, Any] | None = None
-    ) -> list[FoundChunk]:
+    ) -> list[GroundingChunk]:
         """The chunks that match, best first."""
         try:
             conditions(filters)
@@ -89,14 +82,17 @@ class KnowledgeBase:
         hits = await self.retrieval.search(query, top_k, mode=mode, filters=filters)
         return [self._chunk(hit) for hit in hits]
 
-    def _chunk(self, hit: SearchHit) -> FoundChunk:
+    def _chunk(self, hit: SearchHit) -> GroundingChunk:
         name, doc_id, text = chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id, hit.text
         if self.is_ingested:
             # The index may have cut a long chunk; its caller knows the whole one by this id.
             name, doc_id = hit.doc_id, split_chunk_id(hit.doc_id)[0]
             text = self.retrieval.dataset.documents[hit.doc_id].text
-        signals = tuple(hit.signals)
-        return FoundChunk(name, doc_id, hit.title, text, hit.score, hit.metadata, signals)
+        metadata = {**({"title": hit.title} if hit.title else {}), **hit.metadata}
+        score = round(hit.score, 6)
+        return GroundingChunk(
+            chunk_id=name, doc_id=doc_id, text=text, score=score, metadata=metadata
+        )
 
     def document(self, doc_id: str) -> Document | None:
         """A complete document, if more than its chunks is known."""

@@ -1,15 +1,9 @@
-"""The agents over knowledge bases: RAG_RETRIEVE, RAG_ANSWER, RAG_INGEST and LIT_RETRIEVAL.
-
-With a grounding pack in its request, RAG_ANSWER uses only that and searches nothing. So the same
-question can be asked with other documents, to measure retrieval and answer apart.
-"""
+"""The agents over knowledge bases: RAG_RETRIEVE, RAG_INGEST and LIT_RETRIEVAL."""
 
 import asyncio
 import re
 import time
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from itertools import chain, zip_longest
 from typing import Annotated
 from urllib.parse import unquote
@@ -30,24 +24,20 @@ from assay.contract.envelope import (
     Positive,
     RetrievalTrace,
     TaskError,
-    Usage,
     chunk_id,
     field_named,
     read_inputs,
-    split_chunk_id,
     succeeded,
     without_nulls,
 )
 from assay.contract.server import ReportProgress
 from assay.data.dataset import Document
-from assay.llm.passages import Answerer, Passage
 from assay.net.json import JsonObject
 from assay.search import Mode
 from assay.search.retriever import DEPTH, MAX_TOP_K
 from assay.serve.contract_agents.knowledge_bases import (
     CHARACTERS_PER_TOKEN,
     NAME,
-    FoundChunk,
     KnowledgeBase,
     KnowledgeBases,
 )
@@ -58,9 +48,6 @@ MAX_DOCUMENTS = 1000
 # The name, in `databases`, of the literature that the server was started with.
 INDEX = "index"
 
-_ANSWER_TOKENS = 500
-_TRUNCATED = "maxTokens"
-_GIVEN = "given"
 _STAGES = {
     "bm25": ["bm25"],
     "dense": ["dense"],
@@ -71,6 +58,18 @@ _RERANK_MODES = {"hybrid": "fusion", "tuned": "learned"}
 _SENTENCE_END = re.compile(r"[.!?。！？](?=\s)|\n")
 _YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)\b")
 _PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,9})")
+
+
+def count_within(texts: Iterable[str], max_tokens: int | None) -> int:
+    """How many of the first `texts` fit into `max_tokens`, which are estimated by length."""
+    count, left = 0, max_tokens
+    for text in texts:
+        if left is not None:
+            left -= -(-len(text) // CHARACTERS_PER_TOKEN)
+            if left < 0:
+                break
+        count += 1
+    return count
 
 
 # --- RAG_RETRIEVE ---------------------------------------------------------------------------------
@@ -113,213 +112,63 @@ class RetrieveInputs(ContractModel):
         return [f"inputs.{name} has no effect on this search in mode {mode}" for name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievedChunks:
-    """The chunks for a run, how they were found, and whether a budget cut them."""
-
-    chunks: Sequence[FoundChunk]
-    mode: str
-    knowledge_base: str
-    warnings: Sequence[str]
-    cut: bool
-
-    @property
-    def provenance(self) -> dict[str, str]:
-        """The provenance of a response that rests on these chunks."""
-        return {
-            "knowledge_base": self.knowledge_base,
-            "search_mode": self.mode,
-            "rerank_mode": _RERANK_MODES.get(self.mode, "none"),
-        }
-
-
 async def rag_retrieve(
     knowledge: KnowledgeBases, request: AgentRunRequest, report: ReportProgress
 ) -> AgentRunResponse:
     """The chunks of a knowledge base that match a query, as a grounding pack."""
-    inputs = read_inputs(RetrieveInputs, request)
-    found = await _retrieve(knowledge, inputs, request.budgets.max_context_tokens, report)
-    pack = _grounding(found, [chunk.chunk_id for chunk in found.chunks])
+    inputs, max_tokens = read_inputs(RetrieveInputs, request), request.budgets.max_context_tokens
+    base = await knowledge.find(inputs.knowledge_base)
+    mode = base.mode_for(inputs.asked_mode)
+    report("index ready", percent=10, documents=base.size)
+    chunks = await base.search(inputs.query, inputs.top_k, mode, inputs.filters)
+    report("reranked" if mode in _RERANK_MODES else "ranked", percent=70, chunks=len(chunks))
+    warnings, kept = inputs.warnings(mode), count_within((one.text for one in chunks), max_tokens)
+    is_cut = kept < len(chunks)
+    if is_cut and max_tokens is not None:
+        left_out, cut = len(chunks) - max(kept, 1), ""
+        if kept == 0:
+            beginning = chunks[0].text[: max_tokens * CHARACTERS_PER_TOKEN]
+            chunks, cut = [chunks[0].model_copy(update={"text": beginning})], "; the first was cut"
+        chunks = chunks[: max(kept, 1)]
+        warnings.append(f"budgets.max_context_tokens: {left_out} chunks were left out{cut}")
+    pack = _grounding(chunks, mode)
+    document = pack.model_dump(exclude_none=True)
     return succeeded(
         request,
-        _retrieval_outputs(pack),
-        status="degraded" if found.cut else "ok",
+        {  # under every name that callers look for
+            "chunks": document["chunks"],
+            "count": len(chunks),
+            "chunk_count": len(chunks),
+            "citation_count": len(chunks),
+            "groundingPack": document,
+            "retrieval_trace": document["retrieval_trace"],
+        },
+        status="degraded" if is_cut else "ok",
         artifacts=pack.citations,
-        provenance=found.provenance,
-        warnings=list(found.warnings),
+        provenance={
+            "knowledge_base": base.name,
+            "search_mode": mode,
+            "rerank_mode": _RERANK_MODES.get(mode, "none"),
+        },
+        warnings=warnings,
         grounding=pack,
     )
 
 
-async def _retrieve(
-    knowledge: KnowledgeBases,
-    inputs: RetrieveInputs,
-    max_tokens: int | None,
-    report: ReportProgress,
-) -> RetrievedChunks:
-    base = await knowledge.find(inputs.knowledge_base)
-    mode = base.mode_for(inputs.asked_mode)
-    found = await _search(base, inputs.query, inputs.top_k, mode, inputs.filters, report)
-    chunks, cut = _fit_context(found, max_tokens)
-    return RetrievedChunks(chunks, mode, base.name, [*inputs.warnings(mode), *cut], bool(cut))
-
-
-async def _search(
-    base: KnowledgeBase,
-    query: str,
-    top_k: int,
-    mode: Mode,
-    filters: JsonObject | None,
-    report: ReportProgress,
-) -> list[FoundChunk]:
-    """The best chunks. As many as possible are asked for, to report how many candidates there were
-    and which signals found them."""
-    report("index ready", percent=10, documents=base.size)
-    candidates = await base.search(query, MAX_TOP_K, mode, filters)
-    signals = Counter(signal for one in candidates for signal in one.found_by)
-    report("candidates found", percent=60, candidates=len(candidates), **signals)
-    kept = candidates[:top_k]
-    report("reranked" if mode in _RERANK_MODES else "ranked", percent=70, chunks=len(kept))
-    return kept
-
-
-def _tokens_in(text: str) -> int:
-    """An estimate of the tokens of a text."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
-
-
-def _fit_context(
-    chunks: Sequence[FoundChunk], max_tokens: int | None
-) -> tuple[Sequence[FoundChunk], list[str]]:
-    """The best chunks whose text stays within the budget, and a warning if that leaves any out;
-    a first one that is too long is cut."""
-    if max_tokens is None:
-        return chunks, []
-    kept: list[FoundChunk] = []
-    left = max_tokens
-    for chunk in chunks:
-        left -= _tokens_in(chunk.text)
-        if left < 0:
-            break
-        kept.append(chunk)
-    if len(kept) == len(chunks):
-        return kept, []
-    cut = ""
-    if not kept:
-        kept = [replace(chunks[0], text=chunks[0].text[: max_tokens * CHARACTERS_PER_TOKEN])]
-        cut = "; the first chunk was cut"
-    count = len(chunks) - len(kept)
-    return kept, [f"budgets.max_context_tokens: {count} chunks were left out{cut}"]
-
-
-def _grounding(found: RetrievedChunks, citations: list[str]) -> GroundingPack:
+def _grounding(chunks: list[GroundingChunk], mode: Mode) -> GroundingPack:
     """The chunks as the contract shows them, with the stages and depths of their search."""
-    stages = _STAGES.get(found.mode, [found.mode])
-    titles = {chunk.doc_id: chunk.title for chunk in found.chunks}
+    stages = _STAGES[mode]
+    titles = {str(chunk.doc_id): str(chunk.metadata.get("title", "")) for chunk in chunks}
     return GroundingPack(
-        chunks=[
-            GroundingChunk(
-                chunk_id=chunk.chunk_id,
-                doc_id=chunk.doc_id,
-                text=chunk.text,
-                score=round(chunk.score, 6),
-                metadata={**({"title": chunk.title} if chunk.title else {}), **chunk.metadata},
-            )
-            for chunk in found.chunks
-        ],
-        citations=citations,
+        chunks=chunks,
+        citations=[chunk.chunk_id for chunk in chunks],
         retrieval_trace=RetrievalTrace(
             stages=stages,
             semantic_k=DEPTH if "dense" in stages else 0,
             bm25_k=DEPTH if "bm25" in stages else 0,
             rerank_k=2 * DEPTH if "fusion" in stages else 0,
         ),
-        sources=[
-            GroundingSource(id=doc_id, doc_id=doc_id, text=title)
-            for doc_id, title in titles.items()
-        ],
-    )
-
-
-def _retrieval_outputs(pack: GroundingPack) -> JsonObject:
-    """The outputs, under every name that callers look for."""
-    document = pack.model_dump(exclude_none=True)
-    return {
-        "chunks": document["chunks"],
-        "count": len(pack.chunks),
-        "chunk_count": len(pack.chunks),
-        "citation_count": len(pack.citations),
-        "groundingPack": document,
-        "retrieval_trace": document["retrieval_trace"],
-    }
-
-
-# --- RAG_ANSWER -----------------------------------------------------------------------------------
-
-
-class AnswerInputs(RetrieveInputs):
-    """The inputs: those of RAG_RETRIEVE, and optionally the grounding to answer from."""
-
-    grounding: GroundingPack | None = field_named(
-        "groundingPack", "grounding_pack", "grounding", default=None
-    )
-
-
-async def rag_answer(
-    knowledge: KnowledgeBases,
-    answerer: Answerer,
-    request: AgentRunRequest,
-    report: ReportProgress,
-) -> AgentRunResponse:
-    """An answer from chunks, with citations, or an abstention."""
-    inputs, budgets = read_inputs(AnswerInputs, request), request.budgets
-    if inputs.grounding is None:
-        found = await _retrieve(knowledge, inputs, budgets.max_context_tokens, report)
-    else:
-        given = [
-            FoundChunk(
-                chunk_id=chunk.chunk_id,
-                doc_id=chunk.doc_id or split_chunk_id(chunk.chunk_id)[0],
-                title=str(chunk.metadata.get("title", "")),
-                text=chunk.text,
-                score=1.0 if chunk.score is None else chunk.score,
-                metadata=chunk.metadata,
-            )
-            for chunk in inputs.grounding.chunks
-        ]
-        chunks, cut = _fit_context(given, budgets.max_context_tokens)
-        found = RetrievedChunks(chunks, _GIVEN, _GIVEN, cut, bool(cut))
-    max_tokens = budgets.max_output_tokens or _ANSWER_TOKENS
-    passages = [Passage(chunk.chunk_id, chunk.title, chunk.text) for chunk in found.chunks]
-    answer = await answerer.answer(inputs.query, passages, max_tokens)
-    report("answered", percent=95, citations=len(answer.citations))
-    cited = [found.chunks[place - 1] for place in answer.citations]
-    pack = _grounding(found, [chunk.chunk_id for chunk in cited])
-    warnings = [*found.warnings, *answer.warnings]
-    truncated = answer.stop_reason == _TRUNCATED
-    if truncated:
-        warnings.append("budgets.max_output_tokens: the answer was truncated")
-    return succeeded(
-        request,
-        {
-            "answer": answer.text,
-            "abstained": not answer.found,
-            "citations": pack.citations,
-            "cited_doc_ids": list(dict.fromkeys(chunk.doc_id for chunk in cited)),
-            "model": answer.model,
-            **_retrieval_outputs(pack),
-        },
-        status="degraded" if found.cut or truncated else "ok",
-        artifacts=pack.citations,
-        provenance={**found.provenance, "answerer": answer.model},
-        # An estimate by length, which the limit that the answerer kept bounds; the marks of
-        # citations are not generated.
-        usage=Usage(
-            input_tokens=sum(map(_tokens_in, [inputs.query, *(one.text for one in found.chunks)])),
-            output_tokens=min(_tokens_in(answer.text), max_tokens),
-        ),
-        warnings=warnings,
-        grounding=pack,
+        sources=[GroundingSource(id=id_, doc_id=id_, text=text) for id_, text in titles.items()],
     )
 
 
@@ -472,21 +321,18 @@ async def lit_retrieval(
         except TaskError as error:
             warnings.append(f"a database was not searched: {error.message}")
         else:
-            found[base.name] = await _papers(base, inputs, report)
+            found[base.name] = await _papers(base, inputs)
+            report("database searched", percent=60, papers=len(found[base.name]))
     if not found:
         raise TaskError(ErrorCode.TASK_FAILED, "; ".join(dict.fromkeys(warnings)))
-    in_turns = [paper for paper in chain(*zip_longest(*found.values())) if paper is not None]
-    wanted = papers = in_turns[: inputs.max_results]
-    if (left := request.budgets.max_context_tokens) is not None:
-        papers = []
-        for paper in wanted:
-            left -= _tokens_in(f"{paper.get('title', '')}{paper.get('abstract', '')}")
-            if left < 0:
-                break
-            papers.append(paper)
-    if len(papers) < len(wanted):
-        left_out = len(wanted) - len(papers)
+    papers = [paper for paper in chain(*zip_longest(*found.values())) if paper is not None]
+    papers = papers[: inputs.max_results]
+    texts = (f"{paper.get('title', '')}{paper.get('abstract', '')}" for paper in papers)
+    kept = count_within(texts, request.budgets.max_context_tokens)
+    if kept < len(papers):
+        left_out = len(papers) - kept
         warnings.append(f"budgets.max_context_tokens: {left_out} papers were left out")
+    papers = papers[:kept]
     report("merged", percent=95, papers=len(papers))
     return succeeded(
         request,
@@ -502,42 +348,39 @@ async def lit_retrieval(
     )
 
 
-async def _papers(
-    base: KnowledgeBase, inputs: LiteratureInputs, report: ReportProgress
-) -> list[JsonObject]:
+async def _papers(base: KnowledgeBase, inputs: LiteratureInputs) -> list[JsonObject]:
     """One paper for each document, by its best chunk."""
-    top_k, mode = min(inputs.max_results, MAX_TOP_K), base.mode_for(None)
-    best: dict[str, FoundChunk] = {}
-    for chunk in await _search(base, inputs.query, top_k, mode, None, report):
-        best.setdefault(chunk.doc_id, chunk)
-    return [_paper(chunk, base) for chunk in best.values()]
+    best: dict[str, GroundingChunk] = {}
+    top_k = min(inputs.max_results, MAX_TOP_K)
+    for chunk in await base.search(inputs.query, top_k, base.mode_for(None)):
+        best.setdefault(str(chunk.doc_id), chunk)
+    return [_paper(doc_id, chunk, base) for doc_id, chunk in best.items()]
 
 
-def _paper(chunk: FoundChunk, base: KnowledgeBase) -> JsonObject:
+def _paper(doc_id: str, chunk: GroundingChunk, base: KnowledgeBase) -> JsonObject:
     """What is known of a paper, with the complete abstract if the base has it."""
-    metadata, document = chunk.metadata, base.document(chunk.doc_id)
-
-    def text(name: str) -> str | None:
-        value = metadata.get(name)
-        known = isinstance(value, str | int) and not isinstance(value, bool)
-        return str(value).strip() if known else None
-
-    pubmed = _PUBMED_URL.search(unquote(text("url") or ""))
-    dates = " ".join(str(metadata.get(name, "")) for name in ("year", "date", "published"))
+    metadata, document = chunk.metadata, base.document(doc_id)
+    known = {
+        name: str(value).strip()
+        for name, value in metadata.items()
+        if isinstance(value, str | int) and not isinstance(value, bool)
+    }
+    pubmed = _PUBMED_URL.search(unquote(known.get("url", "")))
+    dates = " ".join(known.get(name, "") for name in ("year", "date", "published"))
     year = _YEAR.search(dates)
     authors = metadata.get("authors", metadata.get("author"))
     if isinstance(authors, str):
         authors = [name.strip() for name in authors.split(";" if ";" in authors else ",")]
     fields = {
-        "title": chunk.title,
+        "title": known.get("title"),
         "abstract": chunk.text if document is None else document.text,
         "authors": [str(name) for name in authors if name] if isinstance(authors, list) else [],
         "year": int(year[1]) if year else None,
-        "journal": text("journal"),
-        "doi": text("doi"),
-        "pmid": text("pmid") or (pubmed[1] if pubmed else None),
+        "journal": known.get("journal"),
+        "doi": known.get("doi"),
+        "pmid": known.get("pmid") or (pubmed[1] if pubmed else None),
         "source": base.name,
-        "url": text("url"),
-        "doc_id": chunk.doc_id,
+        "url": known.get("url"),
+        "doc_id": doc_id,
     }
     return {name: value for name, value in fields.items() if value}
