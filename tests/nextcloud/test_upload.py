@@ -49,7 +49,7 @@ async def test_a_lost_mapping_is_found_again(
     before = mapped(mapping_path)
     mapping_path.unlink()
     report = await upload_documents(documents, client, mapping_path)
-    assert (report.adopted, report.created, len(server.notes)) == (5, 0, 5)
+    assert (report.unchanged, report.created, len(server.notes)) == (5, 0, 5)
     assert mapped(mapping_path) == before
 
 
@@ -69,21 +69,15 @@ async def test_changed_and_deleted_notes_are_put_right(
     ]
 
 
-async def test_notes_of_others_are_left_alone_and_counted(
+async def test_other_notes_are_left_alone_and_counted(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
     theirs = server.add("[d0] My thoughts on this", "Mine.", CATEGORY)
-    report = await upload_documents(many(2), client, mapping_path)
-    assert (report.foreign, report.created) == (1, 2)
+    report = await upload_documents(many(3), client, mapping_path)
+    assert (report.others, report.created) == (1, 3)
     assert server.notes[theirs.id].content == "Mine."
-
-
-async def test_documents_that_left_the_data_set_stay_in_the_mapping(
-    client: NotesClient, mapping_path: Path
-) -> None:
-    await upload_documents(many(3), client, mapping_path)
     report = await upload_documents(many(2), client, mapping_path)
-    assert report.outdated == 1
+    assert (report.others, len(server.notes)) == (2, 4)
     assert sorted(mapped(mapping_path)) == ["d0", "d1", "d2"]
 
 
@@ -142,7 +136,7 @@ async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(
     done = mapped(mapping_path)
     assert "d0" not in done
     report = await upload_documents(many(20), client, mapping_path)
-    assert report.created + report.unchanged + report.adopted == 20
+    assert report.created + report.unchanged == 20
     assert len(server.notes) == 20
 
 

@@ -67,18 +67,17 @@ def upload(
             )
         )
         found = asyncio.run(_wait(wait, data, mapping, timeout, progress)) if wait else None
-    if report.outdated or report.foreign:
+    if report.others:
         warn(
-            f"category {category!r} also holds {counted(report.outdated, 'note')} of documents "
-            f"that are no longer in the data set and {counted(report.foreign, 'other note')}: "
-            "a search can return them, and they count as unknown documents"
+            f"category {category!r} also holds {counted(report.others, 'other note')}: a search "
+            "can return them, and they count as unknown documents"
         )
     facts = {"dataset": data.name, "category": category, "mapping": str(mapping)}
     text = [
         f"{data.name}: {count(report.documents)} documents are notes in category {category!r}",
         f"{count(report.created)} created, {count(report.updated)} updated, "
-        f"{count(report.adopted)} matched to existing notes, {count(report.unchanged)} unchanged, "
-        f"{counted(report.copies, 'copy', 'copies')} deleted in {duration(report.seconds)}",
+        f"{count(report.unchanged)} unchanged, {counted(report.copies, 'copy', 'copies')} deleted "
+        f"in {duration(report.seconds)}",
         f"note mapping: {mapping}",
     ]
     if found:

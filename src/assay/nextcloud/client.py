@@ -176,7 +176,6 @@ class NotesClient:
         body = {"title": title, "content": content, "category": category}
         response = await self._request("POST", "notes", json=body, idempotent=False)
         (made,) = self._read(response)
-        self._require_same(made, content)
         if made.category != category:
             raise NotesError(
                 f"{self.account.host} put note {made.id} into category {made.category!r} instead "
@@ -196,7 +195,6 @@ class NotesClient:
             raise NotesError(
                 f"note {note.id} was changed by someone else at the same time; try again"
             )
-        self._require_same(current, content)
         return current
 
     async def delete(self, note_id: int) -> None:
@@ -270,13 +268,6 @@ class NotesClient:
             # A note is a file first and has its text afterwards: either step may have failed.
             maybe_done=status in _RETRYABLE and status != 429 and not maintenance,
         )
-
-    def _require_same(self, note: Note, content: str) -> None:
-        if note.content != content:
-            raise NotesError(
-                f"{self.account.host} stored different text in note {note.id} than was sent; "
-                "another app may be changing notes as they are written"
-            )
 
     def _read(self, response: httpx.Response, *, many: bool = False) -> list[Note]:
         """The note of a response, or the list of them."""

@@ -1,8 +1,8 @@
 """Uploads documents as notes, each exactly once, however often interrupted; and cleans them up.
 
-What is left to do is known from two places. The mapping says which note holds which document. A
-note that was created just before a crash is not in it, and is recognized by its marker and content:
-the `MED-10` of a title that begins with `[MED-10]`.
+What is left to do is known from two places. The mapping, which is written at the end, says which
+note holds which document. A note that was created before a crash is not in it, and is recognized by
+its content and its marker: the `MED-10` of a title that begins with `[MED-10]`.
 
 The Notes app keeps a note as a file named after its title: it takes characters out that file
 systems dislike, and cuts the name after 100. What it would cut is kept in the note's content.
@@ -26,7 +26,6 @@ from assay.text import strip_controls
 CATEGORY = "nfcorpus_rag_eval"
 """Of the notes that Assay makes, unless the user names another."""
 _CONCURRENCY = 8
-_WRITE_INTERVAL = 1.0
 _MAX_ROUNDS = 8
 _TITLE_LENGTH = 100
 # Titles are compared as far as the app keeps them when it numbers a cut one.
@@ -91,31 +90,25 @@ def _letters(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UploadReport:
-    """What an upload did.
-
-    `adopted` notes were created by an earlier upload that ended before it could record them.
-    `outdated` notes hold documents that the data set no longer has, `foreign` are other notes in
-    the category: both stay, and a search can find them.
+    """What an upload did. `copies` were deleted: second notes of a document, made by requests that
+    seemed lost. `others` are the category's other notes, which stay, and which a search can find.
     """
 
     documents: int
     created: int
     updated: int
-    adopted: int
     unchanged: int
     copies: int
-    outdated: int
-    foreign: int
+    others: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class UploadPlan:
-    """What an upload has to do; `copies` are further notes of one document, which go."""
+    """What an upload has to do; `outdated` notes hold documents that the data set had before."""
 
     create: Sequence[PlannedNote]
     update: Sequence[tuple[PlannedNote, Note]]
-    adopt: Mapping[str, int]
     unchanged: Mapping[str, int]
     copies: Sequence[int]
     outdated: Mapping[str, int]
@@ -141,7 +134,6 @@ def plan_upload(
             unmapped.setdefault((marker_of(note.title), note.content), []).append(note.id)
     create: list[PlannedNote] = []
     update: list[tuple[PlannedNote, Note]] = []
-    adopt: dict[str, int] = {}
     unchanged: dict[str, int] = {}
     copies: list[int] = []
     for wanted in planned:
@@ -155,14 +147,14 @@ def plan_upload(
         elif known is not None:
             update.append((wanted, known))
         elif same:
-            adopt[wanted.doc_id] = same.pop(0)
+            unchanged[wanted.doc_id] = same.pop(0)
         elif empty:
             update.append((wanted, existing[empty.pop(0)]))
         else:
             create.append(wanted)
         copies += same + empty
     foreign = sum(map(len, unmapped.values()))
-    return UploadPlan(create, update, adopt, unchanged, copies, outdated, foreign)
+    return UploadPlan(create, update, unchanged, copies, outdated, foreign)
 
 
 async def upload_documents(
@@ -182,31 +174,34 @@ async def upload_documents(
     started = time.monotonic()
     planned = plan_notes(documents)
     mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
-    work = _Upload(client, category, mapping_path, len(planned), progress, mapping)
     progress("reading notes", 0, None)
     first: UploadPlan | None = None
+    lost: NotesError | None = None
     copies = 0
     for attempt in range(1, _MAX_ROUNDS + 1):
-        plan = plan_upload(planned, work.mapping, await client.notes_in(category))
+        plan = plan_upload(planned, mapping, await client.notes_in(category))
         first = first or plan
+        mapping = {**plan.outdated, **plan.unchanged}
+        write_note_mapping(mapping, mapping_path)  # fails now, and not after an hour of uploading
+        try:
+            lost = await _carry_out(plan, client, category, mapping, progress)
+        finally:
+            write_note_mapping(mapping, mapping_path)
         if attempt > 1 and plan.is_done:
             return UploadReport(
                 documents=len(planned),
                 created=len(first.create),
                 updated=len(first.update),
-                adopted=len(first.adopt),
                 unchanged=len(first.unchanged),
                 copies=copies,
-                outdated=len(first.outdated),
-                foreign=first.foreign,
+                others=len(first.outdated) + first.foreign,
                 seconds=time.monotonic() - started,
             )
-        await work.run(plan)
         copies += len(plan.copies)
-        if work.lost is not None:
-            await client.retry.sleep(client.retry.delay(attempt, work.lost.retry_after))
-    if work.lost is not None:
-        raise work.lost
+        if lost is not None:
+            await client.retry.sleep(client.retry.delay(attempt, lost.retry_after))
+    if lost is not None:
+        raise lost
     changed = [note.doc_id for note in (*plan.create, *(note for note, _ in plan.update))]
     raise NotesError(
         f"{len(changed)} notes in category {category!r} are changed by someone else as they are "
@@ -214,68 +209,55 @@ async def upload_documents(
     )
 
 
-@dataclass
-class _Upload:
-    """Carries out plans, and writes the mapping once a second: what a crash loses is adopted.
+async def _carry_out(
+    plan: UploadPlan,
+    client: NotesClient,
+    category: str,
+    mapping: dict[str, int],
+    progress: Progress,
+) -> NotesError | None:
+    """Extend `mapping` by each note made; the last failure after which a note may have been made.
 
-    `lost` is a failure after which a note may have been made.
+    Raises any other failure.
     """
+    total = len(plan.unchanged) + len(plan.update) + len(plan.create)
+    done, lost = len(plan.unchanged), None
 
-    client: NotesClient
-    category: str
-    path: Path
-    total: int
-    progress: Progress
-    mapping: dict[str, int]
-    lost: NotesError | None = None
-    _done: int = 0
-    _written: float = 0.0
+    def failed(planned: PlannedNote, error: NotesError) -> NotesError:
+        return error.with_message(
+            f"document {planned.doc_id!r} could not be uploaded: {error}. {done:,} of "
+            f"{total:,} documents are uploaded; run the same command to continue"
+        )
 
-    async def run(self, plan: UploadPlan) -> None:
-        self.mapping = {**plan.outdated, **plan.unchanged, **plan.adopt}
-        self._done, self.lost = len(plan.adopt) + len(plan.unchanged), None
-        self._write()  # fails now, and not after an hour, if the file cannot be written
-        try:
-            await for_each(plan.copies, self.client.delete, _CONCURRENCY)
-            await for_each(plan.update, self._update, _CONCURRENCY)
-            await for_each(plan.create, self._create, _CONCURRENCY)
-        finally:
-            self._write()
+    def add(planned: PlannedNote, note_id: int) -> None:
+        nonlocal done
+        mapping[planned.doc_id] = note_id
+        done += 1
+        progress("uploading notes", done, total)
 
-    async def _update(self, work: tuple[PlannedNote, Note]) -> None:
+    async def update(work: tuple[PlannedNote, Note]) -> None:
         planned, note = work
         try:
-            await self.client.update(note, planned.title, planned.content)
+            await client.update(note, planned.title, planned.content)
         except NotesError as error:
-            raise self._failed(planned, error) from error
-        self._add(planned, note.id)
+            raise failed(planned, error) from error
+        add(planned, note.id)
 
-    async def _create(self, planned: PlannedNote) -> None:
+    async def create(planned: PlannedNote) -> None:
+        nonlocal lost
         try:
-            made = await self.client.create(planned.title, planned.content, self.category)
+            made = await client.create(planned.title, planned.content, category)
         except NotesError as error:
-            self.lost = self._failed(planned, error)
+            lost = failed(planned, error)
             if not error.maybe_done:
-                raise self.lost from error
+                raise lost from error
         else:
-            self._add(planned, made.id)
+            add(planned, made.id)
 
-    def _add(self, planned: PlannedNote, note_id: int) -> None:
-        self.mapping[planned.doc_id] = note_id
-        self._done += 1
-        if time.monotonic() - self._written >= _WRITE_INTERVAL:
-            self._write()
-        self.progress("uploading notes", self._done, self.total)
-
-    def _write(self) -> None:
-        write_note_mapping(self.mapping, self.path)
-        self._written = time.monotonic()
-
-    def _failed(self, planned: PlannedNote, error: NotesError) -> NotesError:
-        return error.with_message(
-            f"document {planned.doc_id!r} could not be uploaded: {error}. {self._done:,} of "
-            f"{self.total:,} documents are uploaded; run the same command to continue"
-        )
+    await for_each(plan.copies, client.delete, _CONCURRENCY)
+    await for_each(plan.update, update, _CONCURRENCY)
+    await for_each(plan.create, create, _CONCURRENCY)
+    return lost
 
 
 class CleanupPlan(NamedTuple):
