@@ -1,13 +1,15 @@
 import asyncio
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
 from assay.data import Query
-from assay.errors import AgentFailure, FailureKind
-from assay.evaluation.calling import KEPT_IDS, RATE_SECONDS, RejectionCounter, ask, retry_policy
+from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.evaluation.calling import KEPT_IDS, RATE_SECONDS, CallRecorder, ask, retry_policy
 from assay.net.retry import CircuitBreaker
-from assay.run.calls import Call
+from assay.run.calls import Call, CallWriter
+from assay.run.folder import RunFolder
 from assay.targets import AgentAnswer, AgentInfo
 
 QUERY = Query("q", "what?")
@@ -137,7 +139,17 @@ def refused(status: int) -> Call:
     ],
 )
 def test_a_target_that_refuses_five_queries_in_a_row_is_noticed(
-    statuses: list[int], stops: int
+    statuses: list[int], stops: int, tmp_path: Path
 ) -> None:
-    rejections = RejectionCounter()
-    assert max(rejections.add(refused(status)) or 0 for status in statuses) == stops
+    folder, said = RunFolder(tmp_path), ""
+    with CallWriter(folder.calls_file) as writer:
+        recorder = CallRecorder(
+            folder, writer, count=lambda _call: None, say=print, elapsed=0.0, protocol="rest"
+        )
+        try:
+            for status in statuses:
+                recorder.add(refused(status))
+        except TargetError as error:
+            said = str(error)
+    assert said.startswith(f"HTTP {stops} for 5 queries in a row" if stops else "")
+    assert bool(said) == bool(stops)

@@ -8,12 +8,10 @@ still starting. Whatever comes of it, the run goes on: a warm-up explains a scor
 import asyncio
 import re
 import time
-from collections import deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Iterable,
     Iterator,
     Sequence,
@@ -21,7 +19,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from itertools import count, pairwise
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import (
@@ -109,28 +107,6 @@ _UNORDERED = (
 )
 
 
-class RejectionCounter:
-    """Stops the run after `MAX_REJECTED` consecutive 401, 403 or 429.
-
-    Once a query was answered, 403 may be about the query, and does not count. `keys` are those
-    that were rejected in a row.
-    """
-
-    def __init__(self) -> None:
-        self.keys: list[AskKey] = []
-        self._answered = False
-
-    def add(self, call: Call) -> int | None:
-        """The HTTP status of the rejections if it is time to stop, else None."""
-        self._answered = self._answered or call.failure is None
-        rejections = (401, RATE_LIMITED) if self._answered else (401, 403, RATE_LIMITED)
-        if call.failure is None or call.status not in rejections:
-            self.keys.clear()
-            return None
-        self.keys.append(call.key)
-        return call.status if len(self.keys) == MAX_REJECTED else None
-
-
 class OutageCalls:
     """Calls in a row that failed because the target was gone: they say nothing of its answers."""
 
@@ -168,14 +144,16 @@ class CallRecorder:
         writer: CallWriter,
         *,
         count: Callable[[Call], None],
-        say: Callable[[str], None],
+        say: Say,
         elapsed: float,
         protocol: str | None,
     ) -> None:
         self._folder, self._writer = folder, writer
         self._count, self._say, self._protocol = count, say, protocol
         self._started = time.perf_counter() - elapsed
-        self._outage, self._rejections = OutageCalls(), RejectionCounter()
+        self._outage = OutageCalls()
+        self._rejected: list[AskKey] = []  # in a row
+        self._answered = False
         self._warned: set[str] = set()
 
     @property
@@ -194,20 +172,30 @@ class CallRecorder:
         self.write(call)
         self._count(call)
         self._outage.add(call)
-        if (status := self._rejections.add(call)) and self._protocol is not None:
-            with run_write_errors(self._folder):
-                for key in self._rejections.keys:
-                    self._writer.withdraw(key)
-            kind = TARGET_KINDS.get(self._protocol)
-            remedy = remedy_for(FailureKind.AGENT_ERROR, status, kind)
-            what = f"HTTP {status} for {MAX_REJECTED} queries in a row, so no other was sent"
-            # By name: callers of a server are told, too, and need not know its folders.
-            resume = f"assay eval --resume {self._folder.name}"
-            raise TargetError(
-                f"{with_quote(what, call.said)}; {remedy}, then continue with: {resume}"
-            )
+        self._require_accepted(call)
         for warning in answer_warnings(call, self._warned):
             self._say(warning)
+
+    def _require_accepted(self, call: Call) -> None:
+        """End the run after `MAX_REJECTED` consecutive 401, 403 or 429."""
+        self._answered = self._answered or call.failure is None
+        # Once a query was answered, 403 may be about the query.
+        rejections = (401, RATE_LIMITED) if self._answered else (401, 403, RATE_LIMITED)
+        if call.failure is None or call.status not in rejections:
+            self._rejected.clear()
+            return
+        self._rejected.append(call.key)
+        if self._protocol is None or len(self._rejected) < MAX_REJECTED:
+            return
+        with run_write_errors(self._folder):
+            for key in self._rejected:
+                self._writer.withdraw(key)
+        what = f"HTTP {call.status} for {MAX_REJECTED} queries in a row, so no other was sent"
+        kind = TARGET_KINDS.get(self._protocol)
+        remedy = remedy_for(FailureKind.AGENT_ERROR, call.status, kind)
+        # By name: callers of a server are told, too, and need not know its folders.
+        resume = f"assay eval --resume {self._folder.name}"
+        raise TargetError(f"{with_quote(what, call.said)}; {remedy}, then continue with: {resume}")
 
     def withdraw_outage(self) -> None:
         """Let the last queries, which a lost target did not answer, count as not asked."""
@@ -227,61 +215,11 @@ def run_write_errors(folder: RunFolder) -> Iterator[None]:
         ) from error
 
 
-class ConcurrencyLimit:
-    """How many calls may be in flight: fewer, once timeouts come in clusters.
-
-    An agent that is sent more than it can work on answers nobody in time. Where at least half of
-    the last calls timed out, and more than one of them, the limit is halved; it is not raised
-    again, since figures of one run should be of one load.
-
-    Parameters:
-        limit: how many at first.
-        say: receives a sentence for each change.
-    """
-
-    def __init__(self, limit: int, say: Callable[[str], None] = lambda _message: None) -> None:
-        self.asked_for = self.limit = limit
-        self._say = say
-        self._recent: deque[bool] = deque(maxlen=max(2, limit))
-        self._free = asyncio.Condition()
-        self._in_flight = 0
-        self.changes = 0
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[int]:
-        """Wait for a place, and hold it; the ticket goes into `record`."""
-        async with self._free:
-            await self._free.wait_for(lambda: self._in_flight < self.limit)
-            self._in_flight += 1
-        try:
-            yield self.changes
-        finally:
-            self._in_flight -= 1
-            async with self._free:
-                self._free.notify_all()
-
-    def record(self, ticket: int, *, timed_out: bool) -> None:
-        """Take note of how a call ended. One that was sent under an earlier limit says nothing."""
-        if ticket != self.changes:
-            return
-        self._recent.append(timed_out)
-        timeouts = sum(self._recent)
-        if self.limit == 1 or timeouts < 2 or 2 * timeouts < len(self._recent):
-            return
-        self.limit = max(1, self.limit // 2)
-        self.changes += 1
-        self._say(
-            f"{timeouts} of the last {len(self._recent)} queries timed out; sending "
-            f"{self.limit} at once from now on"
-        )
-        self._recent = deque(maxlen=max(2, self.limit))
-
-
 async def run_calls(
     send: SendQuery,
     queries: Iterable[Query],
     *,
-    concurrency: ConcurrencyLimit,
+    concurrency: int,
     policy: RetryPolicy,
     breaker: CircuitBreaker,
     on_call: Callable[[Call], None],
@@ -294,33 +232,24 @@ async def run_calls(
     waiting = iter(queries)
 
     async def work() -> None:
-        while True:
-            async with concurrency.place() as ticket:
-                query = next(waiting, None)
-                if query is None:
-                    return
-                try:
-                    call = await ask(send, query, policy, breaker)
-                except CircuitLost:
-                    return
-                concurrency.record(ticket, timed_out=call.failure is FailureKind.TIMEOUT)
+        for query in waiting:
+            if stop.is_set():
+                return
+            try:
+                call = await ask(send, query, policy, breaker)
+            except CircuitLost:
+                return
             on_call(call)
             # An agent that answers without waiting would never let the loop see Ctrl-C.
             await asyncio.sleep(0)
 
-    workers = {asyncio.create_task(work()) for _ in range(concurrency.limit)}
-    stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
+    workers = [asyncio.create_task(work()) for _ in range(concurrency)]
     try:
-        busy = set(workers)
-        while busy and not stop.is_set():
-            done, _ = await asyncio.wait({*busy, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for worker in done & busy:
-                worker.result()  # a call that cannot be recorded ends the run
-            busy -= done
-    finally:
-        for task in (*workers, stopping):
-            task.cancel()
-        await asyncio.gather(*workers, stopping, return_exceptions=True)
+        await unless_stopped(asyncio.gather(*workers), stop)
+    finally:  # a call that cannot be recorded ends the run, with the other workers
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
 
 
 def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
@@ -359,7 +288,7 @@ async def retry_timeouts_serially(
         await run_calls(
             send,
             [query],
-            concurrency=ConcurrencyLimit(1),
+            concurrency=1,
             policy=policy,
             breaker=CircuitBreaker(),
             on_call=record,
@@ -599,27 +528,13 @@ def every_query_is_asked(folder: RunFolder) -> bool:
         return False
 
 
-def note_warm_up(folder: RunFolder, warm_up: WarmUpRecord | None, concurrency: int) -> None:
-    """Keep what was done before the first query, if anything was, in `run.json`."""
-    if warm_up is not None:
-        _update_pacing(folder, concurrency, warm_up=warm_up)
-
-
-def note_concurrency(folder: RunFolder, limit: ConcurrencyLimit) -> None:
-    """Keep the lowest number of queries in flight in `run.json`, if it is not the usual one."""
-    pacing = folder.read_header().pacing
-    if limit.limit < (pacing.lowest_concurrency if pacing else limit.asked_for):
-        _update_pacing(folder, limit.asked_for, lowest_concurrency=limit.limit)
-
-
-def _update_pacing(folder: RunFolder, concurrency: int, **changes: object) -> None:
+def note_warm_up(folder: RunFolder, warm_up: WarmUpRecord) -> None:
+    """Keep what was done before the first query in `run.json`."""
     header = folder.read_header()
-    pacing = header.pacing or PacingRecord(concurrency=concurrency, lowest_concurrency=concurrency)
-    update = {"pacing": pacing.model_copy(update=changes)}
-    folder.write_header(header.model_copy(update=update))
+    folder.write_header(header.model_copy(update={"pacing": PacingRecord(warm_up=warm_up)}))
 
 
-async def unless_stopped(work: Coroutine[Any, Any, Result], stop: asyncio.Event) -> Result | None:
+async def unless_stopped(work: Awaitable[Result], stop: asyncio.Event) -> Result | None:
     """The result of `work`; None if `stop` came first, and `work` was broken off."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:

@@ -22,9 +22,7 @@ from assay.errors import RunError
 from assay.evaluation.calling import (
     MAX_REJECTED,
     CallRecorder,
-    ConcurrencyLimit,
     every_query_is_asked,
-    note_concurrency,
     note_warm_up,
     opened_agent,
     retry_policy,
@@ -342,7 +340,6 @@ class Evaluation:
             elapsed=log.elapsed,
             protocol=agent.info.protocol if may_refuse else None,
         )
-        limit = ConcurrencyLimit(1 if serial else config.concurrency, events.message)
         policy = retry_policy(config.timeout, config.retries)
         breaker = self._breaker(events)
         resolver = ChunkResolver(config.chunk_separator, self.dataset.documents)
@@ -363,7 +360,7 @@ class Evaluation:
             await run_calls(
                 send,
                 todo,
-                concurrency=limit,
+                concurrency=1 if serial else config.concurrency,
                 policy=policy,
                 breaker=breaker,
                 on_call=lambda call: recorder.add(with_searches(call)),
@@ -382,7 +379,6 @@ class Evaluation:
                     stop=events.stop,
                 )
         live.publish()
-        note_concurrency(folder, limit)
         seconds = recorder.seconds if todo else log.elapsed
         if breaker.lost:
             recorder.withdraw_outage()
@@ -400,7 +396,8 @@ class Evaluation:
             messages, serial = await searches.rehearse(agent, query, config)
             for message in messages:
                 events.message(message)
-        note_warm_up(folder, found, 1 if serial else config.concurrency)
+        if found is not None:
+            note_warm_up(folder, found)
         return serial
 
     def _require_same_references(self, folder: RunFolder) -> None:

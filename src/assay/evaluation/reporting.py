@@ -196,7 +196,7 @@ def _build_report(
     )
     checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
     changes: dict[str, object] = {"answers": checked, "labels": results.coverage}
-    changes |= {"pacing": _pacing(results, header, config), **sections}
+    changes |= {"pacing": _pacing(results, header), **sections}
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
     if trouble := report.failure_reason:  # what is left of such a run says nothing about the agent
         failed = [gate.failed_because(trouble) for gate in report.gates]
@@ -249,13 +249,11 @@ def _with_failed_gates(
     return answers.model_copy(update={"diagnosis": diagnosis})
 
 
-def _pacing(results: Results, header: RunHeader, config: RunConfig) -> PacingRecord | None:
+def _pacing(results: Results, header: RunHeader) -> PacingRecord | None:
     if header.pacing is None and not results.asked_again:
         return None
-    number = config.concurrency
-    pacing = header.pacing or PacingRecord(concurrency=number, lowest_concurrency=number)
     again = {"asked_again": results.asked_again, "answered_again": results.answered_again}
-    return pacing.model_copy(update=again)
+    return (header.pacing or PacingRecord()).model_copy(update=again)
 
 
 def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:

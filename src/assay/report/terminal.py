@@ -276,9 +276,6 @@ def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
         how = "until ready" if warm_up.way == "readiness" else "for an untimed call"
         missed = "" if warm_up.ready else f"; it may not have been ready: {warm_up.message}"
         yield "warm-up", f"{duration(warm_up.seconds)} {how}, not counted{missed}"
-    high, low = pacing.concurrency, pacing.lowest_concurrency
-    if low < high:
-        yield "", f"timeouts came in clusters: concurrency lowered from {high} to {low}"
     if pacing.asked_again:
         were = counted(pacing.asked_again, "query timed out and was", "queries timed out and were")
         yield "", f"{were} asked again alone: {count(pacing.answered_again)} answered"

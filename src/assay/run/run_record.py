@@ -111,15 +111,11 @@ class PacingRecord(RunRecord):
 
     Parameters:
         warm_up: what was done before the first query; None where nothing was.
-        concurrency: how many at once were asked for.
-        lowest_concurrency: how many at once were left after timeouts had come in clusters.
         asked_again: queries that timed out and were asked once more, alone, at the end.
         answered_again: how many of these were answered then.
     """
 
     warm_up: WarmUpRecord | None = None
-    concurrency: int
-    lowest_concurrency: int
     asked_again: int = 0
     answered_again: int = 0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from assay.answers.case import AnswerCase
 from assay.data.dataset import Dataset, Query
-from assay.evaluation.calling import ConcurrencyLimit, OutageCalls, retry_policy, run_calls
+from assay.evaluation.calling import OutageCalls, retry_policy, run_calls
 from assay.llm.passages import Passage
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress
@@ -83,7 +83,7 @@ class CounterfactualRunner:
             await run_calls(
                 ask,
                 todo,
-                concurrency=ConcurrencyLimit(config.concurrency),
+                concurrency=config.concurrency,
                 policy=retry_policy(config.timeout, config.retries),
                 breaker=breaker,
                 on_call=on_call,
