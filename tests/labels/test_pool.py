@@ -41,9 +41,10 @@ def table(tmp_path: Path) -> Path:
 
 def test_a_grade_is_on_disk_when_it_is_saved(table: Path) -> None:
     pool = GradedPool(table)
-    pool.save("Ann", {pool.name(0): 3})
-    pool.save("Ann", {pool.name(0): 1, pool.name(1): 0})
-    assert GradedPool(table).grades() == {"Ann": {pool.name(0): 1, pool.name(1): 0}}
+    pool.save("Ann", pool.pairs[0].name, 3)
+    pool.save("Ann", pool.pairs[0].name, 1)
+    pool.save("Ann", pool.pairs[1].name, 0)
+    assert GradedPool(table).grades() == {"Ann": {pool.pairs[0].name: 1, pool.pairs[1].name: 0}}
     assert pool.next_ungraded("Ann") == 2
     assert pool.next_ungraded("Ann", after=11) == 2
     assert pool.next_ungraded("Bob") == 0
@@ -55,11 +56,11 @@ def test_two_who_grade_at_once_lose_nothing(table: Path) -> None:
 
     def grade(task: tuple[str, int]) -> None:
         grader, place = task
-        pools[grader].save(grader, {pools[grader].name(place): place % 4})
+        pools[grader].save(grader, PAIRS[place].name, place % 4)
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(grade, [(name, place) for place in range(12) for name in pools]))
-    every = {pools["Ann"].name(place): place % 4 for place in range(12)}
+    every = {PAIRS[place].name: place % 4 for place in range(12)}
     for pool in (*pools.values(), GradedPool(table)):
         assert pool.grades() == {"Ann": every, "Bob": every}
     assert pools["Bob"].next_ungraded("Ann") is None
@@ -67,20 +68,24 @@ def test_two_who_grade_at_once_lose_nothing(table: Path) -> None:
 
 def test_half_a_line_of_a_killed_writer_is_cut_before_the_next(table: Path) -> None:
     pool = GradedPool(table)
-    pool.save("Ann", {pool.name(0): 3})
+    pool.save("Ann", pool.pairs[0].name, 3)
     with pool.journal.open("ab") as file:
         file.write(b'{"grader": "Ann", "que')
-    assert pool.grades_of("Ann") == {pool.name(0): 3}
-    pool.save("Bob", {pool.name(1): 2})
-    assert GradedPool(table).grades() == {"Ann": {pool.name(0): 3}, "Bob": {pool.name(1): 2}}
+    assert pool.grades_of("Ann") == {pool.pairs[0].name: 3}
+    pool.save("Bob", pool.pairs[1].name, 2)
+    assert GradedPool(table).grades() == {
+        "Ann": {pool.pairs[0].name: 3},
+        "Bob": {pool.pairs[1].name: 2},
+    }
     pool.journal.unlink()
-    pool.save("Bob", {pool.name(2): 1})
-    assert GradedPool(table).grades() == pool.grades() == {"Bob": {pool.name(2): 1}}
+    pool.save("Bob", pool.pairs[2].name, 1)
+    assert GradedPool(table).grades() == pool.grades() == {"Bob": {pool.pairs[2].name: 1}}
 
 
 def test_a_table_goes_out_and_in_again(table: Path, tmp_path: Path) -> None:
     pool = GradedPool(table)
-    pool.save("Ann", {pool.name(0): 3, pool.name(5): 0})
+    pool.save("Ann", pool.pairs[0].name, 3)
+    pool.save("Ann", pool.pairs[5].name, 0)
     filled = tmp_path / "ann.csv"
     filled.write_bytes(pool.table("Ann"))
     pairs, labels = read_pool(filled)
@@ -95,9 +100,10 @@ def test_agreement_of_people_and_of_a_model() -> None:
     ann = {name: n % 4 for n, name in enumerate(names)}
     bob = {name: min(2, n % 4) for n, name in enumerate(names[:4])}
     people = grader_agreement(ann, bob)
+    assert people is not None
     assert (people.both, people.same) == (4, 0.75)
     assert people.weighted_kappa == pytest.approx(1 - 0.25 / (3.5 + 2.25 - 2 * 1.5 * 1.25))
-    assert grader_agreement(bob, {("q", "none"): 1}).both == 0
+    assert grader_agreement(bob, {("q", "none"): 1}) is None
     found = grade_agreement([1, 1, 0, 0], [3, 2, 0, 2])
     assert (found.agreement.mean, found.kappa, found.labelled) == (0.75, 0.5, 4)
     assert found.confusion["0"] == {"0": 1, "1": 0, "2": 1, "3": 0}
@@ -126,7 +132,7 @@ def test_what_cannot_be_a_grade_of_this_pool_is_refused(
     table: Path, grader: str, pair: tuple[str, str], grade: int, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        GradedPool(table).save(grader, {pair: grade})
+        GradedPool(table).save(grader, pair, grade)
 
 
 def test_a_journal_is_read_and_written_up_to_a_limit(
@@ -135,9 +141,9 @@ def test_a_journal_is_read_and_written_up_to_a_limit(
     monkeypatch.setattr(pool_module, "_MAX_JOURNAL", 250)
     pool = GradedPool(table)
     for place in range(2):
-        pool.save("Ann", {pool.name(place): 1})
+        pool.save("Ann", pool.pairs[place].name, 1)
     with pytest.raises(DataError, match="more than 250 bytes"):
-        pool.save("Ann", {pool.name(2): 1})
+        pool.save("Ann", pool.pairs[2].name, 1)
     assert len(GradedPool(table).grades_of("Ann")) == 2
     pool.journal.write_bytes(2 * pool.journal.read_bytes())
     with pytest.raises(DataError, match="more than 250 bytes"):

@@ -2,7 +2,7 @@
 
 pool = choose_pairs([{"q1": ["d7", "d2"]}], dataset, dataset.judgments_in("test"))
 write_pool(Path("runs/pools/tea.csv"), pool.pairs)      # people fill in the column `label`, or
-GradedPool(Path("runs/pools/tea.csv")).save("Ann", {("q1", "d7"): 3})     # grade in the web UI
+GradedPool(Path("runs/pools/tea.csv")).save("Ann", ("q1", "d7"), 3)     # grade in the web UI
 """
 
 import os
@@ -10,18 +10,17 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
-from threading import RLock
 from typing import NamedTuple
 
 import orjson
 
 from assay.data.dataset import Dataset, Document, Judgments
 from assay.data.qrels import row_grade
-from assay.data.table import cell_text, csv_row, read_table, text_cell
+from assay.data.table import cell_text, csv_table, plain_cell, read_table, text_cell
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
 from assay.files import complete_lines, cut_file, open_to_append
@@ -140,23 +139,25 @@ def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
     for row in read_table(path):
         if isinstance(row, DataError):
             raise row
-        found = {}
-        for key, columns in _COLUMN_NAMES.items():
-            given = (row.fields[name] for name in columns if row.fields.get(name) is not None)
-            found[key] = cell_text(str(next(given, "")))
-        for key in ("query", "doc_id", *(("passage",) if texts else ())):
-            if not found[key].strip():
+        cells = {
+            key: cell_text(plain_cell(row.find(*names)) or "")
+            for key, names in _COLUMN_NAMES.items()
+        }
+        for key in ("query", "doc_id", "passage") if texts else ("query", "doc_id"):
+            if not cells[key]:
                 names = ", ".join(_COLUMN_NAMES[key])
-                raise row.refusal(f"has no {key} (a column {names}), which a pool needs")
-        query_id, title = found["query_id"] or found["query"], found["title"].strip()
-        pair = PassagePair(query_id, found["query"], found["doc_id"], found["passage"], title)
+                row.fail(f"has no {key} (a column {names}), which a pool needs")
+        query_id = cells["query_id"] or cells["query"]
+        pair = PassagePair(
+            query_id, cells["query"], cells["doc_id"], cells["passage"], cells["title"]
+        )
         if pairs.setdefault(pair.name, pair) != pair:
-            raise row.refusal(
+            row.fail(
                 f"document {pair.doc_id!r} has another text or query for {pair.query_id!r} before; "
                 "rename one of the two"
             )
-        if found["label"].strip():
-            labels[pair.name] = row_grade(row, found["label"].strip())
+        if cells["label"]:
+            labels[pair.name] = row_grade(row, cells["label"])
     if not pairs:
         raise DataError("has no passages to grade", file=path)
     return GradingPool(list(pairs.values()), labels)
@@ -164,24 +165,25 @@ def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
 
 def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
     """Write the table with an empty column `label`, query by query."""
-    write_file(path, pool_table(sorted(pairs, key=lambda pair: pair.query_id)))
+    write_file(path, pool_table(sorted(pairs, key=lambda pair: pair.query_id), {}))
 
 
-def pool_table(pairs: Iterable[PassagePair], labels: PairLabels | None = None) -> bytes:
+def pool_table(pairs: Iterable[PassagePair], labels: PairLabels) -> bytes:
     """The table that a person fills in, with the labels that there are, as CSV."""
-    # A document is found for many queries: its cells, most of the table, are written out once.
-    cells: dict[tuple[str, ...], str] = {}
-    lines = [csv_row(POOL_COLUMNS)]
-    for pair in pairs:
-        query, document = pair[:2], pair[2:]
-        if query not in cells:
-            cells[query] = csv_row(map(text_cell, query))
-        if document not in cells:
-            shown = (pair.doc_id, pair.title, pair.passage[:MAX_PASSAGE])
-            cells[document] = csv_row(map(text_cell, shown))
-        label = (labels or {}).get(pair.name, "")
-        lines.append(f"{cells[query]},{cells[document]},{label}")
-    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+    return csv_table(
+        POOL_COLUMNS,
+        (
+            (
+                text_cell(pair.query_id),
+                text_cell(pair.query),
+                text_cell(pair.doc_id),
+                text_cell(pair.title),
+                text_cell(pair.passage[:MAX_PASSAGE]),
+                labels.get(pair.name, ""),
+            )
+            for pair in pairs
+        ),
+    )
 
 
 def combine_labels(graders: Sequence[PairLabels]) -> dict[PairName, int]:
@@ -240,22 +242,22 @@ def grade_agreement(
 
 @dataclass(frozen=True, slots=True)
 class GraderAgreement:
-    """Two people on the documents that both graded; figures are None if there are none.
+    """Two people on the documents that both graded.
 
     `kappa` is about relevant or not, `weighted_kappa` about the grades.
     """
 
     both: int
-    same: float | None = None
-    kappa: float | None = None
-    weighted_kappa: float | None = None
+    same: float
+    kappa: float | None
+    weighted_kappa: float | None
 
 
-def grader_agreement(a: PairLabels, b: PairLabels) -> GraderAgreement:
-    """How far two graders agree."""
+def grader_agreement(a: PairLabels, b: PairLabels) -> GraderAgreement | None:
+    """How far two graders agree; None if they graded no document in common."""
     both = [name for name in a if name in b]
     if not both:
-        return GraderAgreement(0)
+        return None
     first, second = [a[name] for name in both], [b[name] for name in both]
     same = sum(x == y for x, y in zip(first, second, strict=True)) / len(both)
     kappa = cohen_kappa([grade > 0 for grade in first], [grade > 0 for grade in second])
@@ -270,20 +272,15 @@ _MAX_GRADERS = 50  # each is compared with each
 _MAX_JOURNAL = 64 * 2**20  # half a million grades, which are held in memory
 
 
-@dataclass(frozen=True, slots=True)
-class _Grades:
-    """The grades of one person, and comments on documents."""
-
-    labels: dict[PairName, int] = field(default_factory=dict)
-    comments: dict[PairName, str] = field(default_factory=dict)
-
-
 class GradedPool:
     """The grades of several people, one JSON line each in `TABLE.journal.jsonl`.
 
-    A grade is on disk before the page says that it was saved; of several for one document the last
-    one counts. Writers take turns by a lock, so that two browsers, or two servers over one folder,
-    lose nothing to each other. Raises `DataError` if the table or its journal cannot be read.
+        pool = GradedPool(Path("runs/pools/tea.csv"))
+        pool.save("Ann", pool.pairs[0].name, 3)
+        pool.grades()["Ann"]
+
+    A grade is on disk when `save` returns; of several for one document the last one counts.
+    Raises `DataError` if the table or its journal cannot be read.
     """
 
     def __init__(self, table: Path) -> None:
@@ -292,57 +289,47 @@ class GradedPool:
         self.pairs: Sequence[PassagePair] = pairs
         self.place = {pair.name: place for place, pair in enumerate(pairs)}
         self.journal = table.with_name(f"{table.name}.journal.jsonl")
-        self._lock = RLock()
-        self._start_over()
-
-    def _start_over(self) -> None:
-        self._offset = 0
-        self._graders: dict[str, _Grades] = {}
-        if self._given:
-            self._graders[TABLE_GRADER] = _Grades(dict(self._given))
 
     def grades(self) -> dict[str, dict[PairName, int]]:
         """The grades by grader."""
-        with self._lock:
-            self._catch_up()
-            return {
-                grader: {name: grade for name, grade in found.labels.items() if name in self.place}
-                for grader, found in self._graders.items()
-            }
+        return self._read()[0]
 
     def grades_of(self, grader: str) -> dict[PairName, int]:
         """Those of one person; empty before the first."""
         return self.grades().get(grader, {})
 
-    def comments(self, grader: str) -> dict[PairName, str]:
-        """What one person wrote about documents."""
-        with self._lock:
-            self._catch_up()
-            return dict(self._graders.get(grader, _Grades()).comments)
-
-    def save(self, grader: str, labels: PairLabels, comment: str | None = None) -> None:
-        """Keep grades of one person, with a comment on these documents."""
+    def save(self, grader: str, name: PairName, grade: int) -> None:
+        """Keep a grade of one person."""
         check_grader(grader)
-        for name, grade in labels.items():
-            if name not in self.place:
-                raise UsageError(f"document {name[1]!r} of query {name[0]!r} is not in this pool")
-            check_grade(grade)
-        said = {"grader": grader, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        said |= {} if comment is None else {"comment": comment}
-        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        if name not in self.place:
+            raise UsageError(f"document {name[1]!r} of query {name[0]!r} is not in this pool")
+        if grade not in GRADES:
+            raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade}")
+        record = {
+            "grader": grader,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "query_id": name[0],
+            "doc_id": name[1],
+            "grade": grade,
+        }
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         try:
-            with self._lock, lock:
-                self._catch_up()
-                if grader not in self._graders and len(self._graders) >= _MAX_GRADERS:
+            # Two browsers, or two servers over one folder, lose nothing to each other.
+            with FileLock(self.path.with_name(f".{self.path.name}.lock")):
+                graders, end = self._read()
+                if grader not in graders and len(graders) >= _MAX_GRADERS:
                     raise UsageError(
                         f"this pool has the grades of {_MAX_GRADERS} people, the most that it may "
                         "have; make another pool with: assay judge pool"
                     )
-                self._append(
-                    {**said, "query_id": query_id, "doc_id": doc_id, "grade": grade}
-                    for (query_id, doc_id), grade in labels.items()
-                )
-                self._catch_up()
+                if end + len(line) > _MAX_JOURNAL:
+                    raise self._unusable(f"would have more than {_MAX_JOURNAL:,} bytes")
+                if self._size() > end:  # half a line of a writer that was killed
+                    cut_file(self.journal, end)
+                with os.fdopen(open_to_append(self.journal), "ab") as file:
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError as error:
             raise self._unusable(f"the grade was not saved: {error.strerror}") from None
 
@@ -350,79 +337,45 @@ class GradedPool:
         """The place of the next pair without a grade, from the start again after the last one."""
         graded = self.grades_of(grader)
         places = [*range(after + 1, len(self.pairs)), *range(min(after + 1, len(self.pairs)))]
-        return next((place for place in places if self.name(place) not in graded), None)
-
-    def name(self, place: int) -> PairName:
-        """Query id and document id of a pair."""
-        return self.pairs[place].name
+        return next((place for place in places if self.pairs[place].name not in graded), None)
 
     def table(self, grader: str) -> bytes:
         """The table as this person would have filled it in."""
         return pool_table(self.pairs, self.grades_of(grader))
 
     def agreement(self) -> list[tuple[str, str, GraderAgreement]]:
-        """How far each two graders agree."""
-        found = self.grades()
-        return [(a, b, grader_agreement(found[a], found[b])) for a, b in combinations(found, 2)]
+        """How far each two graders agree who graded some of the same documents."""
+        grades = self.grades()
+        pairs = ((a, b, grader_agreement(grades[a], grades[b])) for a, b in combinations(grades, 2))
+        return [(a, b, agreement) for a, b, agreement in pairs if agreement is not None]
 
     def _size(self) -> int:
         return self.journal.stat().st_size if self.journal.exists() else 0
 
-    def _catch_up(self) -> None:
-        """Read the lines that were added since; all of them if the journal was replaced."""
-        size = self._size()
-        if size < self._offset:
-            self._start_over()
-        if size > _MAX_JOURNAL:
+    def _read(self) -> tuple[dict[str, dict[PairName, int]], int]:
+        """The grades by grader, and where the last complete line ends."""
+        grades = {TABLE_GRADER: dict(self._given)} if self._given else {}
+        if (size := self._size()) > _MAX_JOURNAL:
             raise self._unusable(f"has more than {_MAX_JOURNAL:,} bytes")
-        if size == self._offset:
-            return
-        lines = complete_lines(self.journal, self._offset)
-        read = [(end, *self._parsed(line)) for end, line in lines]
-        # Only now: a damaged line is reported each time, and none of those around it is lost.
-        for end, grader, name, grade, comment in read:
-            self._offset = end
-            found = self._graders.setdefault(grader, _Grades())
-            found.labels.pop(name, None)
-            if grade is not None:  # earlier versions took grades back
-                found.labels[name] = grade
-            if comment is not None:
-                found.comments.pop(name, None)
-            if comment:
-                found.comments[name] = comment
-
-    def _parsed(self, line: bytes) -> tuple[str, PairName, int | None, str | None]:
-        match record := parse_object(line) or {}:
-            case {"grader": str(grader), "query_id": str(query_id), "doc_id": str(doc_id)}:
-                grade, comment = record.get("grade"), record.get("comment")
-                known = grade is None or (type(grade) is int and grade in GRADES)
-                if known and _GRADER.fullmatch(grader):
-                    text = comment if isinstance(comment, str) else None
-                    return grader, (query_id, doc_id), grade, text
-        raise self._unusable(f"has a line that is not a grade; delete it: {line[:80]!r}")
+        end = 0
+        for after, line in complete_lines(self.journal) if size else ():
+            end = after
+            match parse_object(line) or {}:
+                case {
+                    "grader": str(grader),
+                    "query_id": str(query_id),
+                    "doc_id": str(doc_id),
+                    "grade": int(grade),
+                } if type(grade) is int and grade in GRADES and _GRADER.fullmatch(grader):
+                    if (query_id, doc_id) in self.place:
+                        grades.setdefault(grader, {})[query_id, doc_id] = grade
+                case _:
+                    what = f"has a line that is not a grade; delete it: {line[:80]!r}"
+                    raise self._unusable(what)
+        return grades, end
 
     def _unusable(self, what: str) -> DataError:
         return DataError(what, file=self.journal)
-
-    def _append(self, records: Iterable[Mapping[str, object]]) -> None:
-        text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in records)
-        if self._offset + len(text) > _MAX_JOURNAL:
-            raise self._unusable(f"would have more than {_MAX_JOURNAL:,} bytes")
-        if self._size() > self._offset:  # half a line of a writer that was killed
-            cut_file(self.journal, self._offset)
-        descriptor = open_to_append(self.journal)
-        try:
-            while text:  # a disk that is nearly full takes a part, and says so at the next one
-                text = text[os.write(descriptor, text) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def check_grade(grade: int) -> None:
-    """Raise `UsageError` for a grade that is not on the scale."""
-    if grade not in GRADES:
-        raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade}")
 
 
 def check_grader(name: str) -> None:

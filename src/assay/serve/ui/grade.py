@@ -41,7 +41,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_DEPTH = 100
 _MAX_PAIRS = 50_000
 _MAX_SHOWN = 50
-_MAX_COMMENT = 1000
 
 
 def grade_routes() -> list[BaseRoute]:
@@ -154,7 +153,7 @@ async def pool_page(request: Request) -> Response:
     grades = await asyncio.to_thread(pool.grades)
     differing = []  # documents with different grades, those that are furthest apart first
     for place, pair in enumerate(pool.pairs):
-        each = [labels.get(pool.name(place)) for labels in grades.values()]
+        each = [labels.get(pair.name) for labels in grades.values()]
         given = [grade for grade in each if grade is not None]
         if len(set(given)) > 1:
             differing.append((min(given) - max(given), place, pair, each))
@@ -166,12 +165,6 @@ async def pool_page(request: Request) -> Response:
         graders={grader: len(found) for grader, found in grades.items()},
         agreement=await asyncio.to_thread(pool.agreement),
         differences=[(pair, each) for _, _, pair, each in sorted(differing)[:_MAX_SHOWN]],
-        comments=[
-            (grader, pool.pairs[pool.place[name]], found[name], words)
-            for grader, found in grades.items()
-            for name, words in pool.comments(grader).items()
-            if name in found
-        ][:_MAX_SHOWN],
     )
 
 
@@ -203,7 +196,6 @@ async def grade_page(request: Request) -> Response:
         grade=grades.get(pair.name) if pair else None,
         previous=last if place is None else place - 1 if place else None,
         next=place + 1 if place is not None and place < last else None,
-        comment=pool.comments(grader).get(pair.name, "") if pair else "",
     )
     answer.set_cookie(_GRADER, grader, httponly=True, samesite="lax")
     return answer
@@ -218,8 +210,7 @@ async def save_grade(request: Request) -> Response:
     name, grade = (given.get("query_id", ""), given.get("doc_id", "")), given.get("grade", "")
     if grade not in map(str, GRADES):
         raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade[:20]!r}")
-    comment = given.get("comment", "").strip()[:_MAX_COMMENT]
-    await asyncio.to_thread(pool.save, grader, {name: int(grade)}, comment)
+    await asyncio.to_thread(pool.save, grader, name, int(grade))
     place = await asyncio.to_thread(pool.next_ungraded, grader, pool.place[name])
     fields = {"grader": grader} | ({} if place is None else {"at": str(place)})
     return RedirectResponse(f"/grade/{request.path_params['pool']}/grade?{urlencode(fields)}", 303)
