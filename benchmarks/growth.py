@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/growth.py --sizes 10000 100000 1000000
     ASSAY_QDRANT_BINARY=... .venv/bin/python benchmarks/growth.py --sizes 100000 --server \
-        --settings none int8 binary int8,disk binary,disk
+        --settings none QDRANT__STORAGE__COLLECTION__VECTORS__ON_DISK=true
     .venv/bin/python benchmarks/growth.py --sizes 1000000 --recall ~/.cache/assay/vectors.sqlite3
 
 `assay index` as it is, over synthetic documents that are made while they are read: vectors around
@@ -39,7 +39,6 @@ from assay.search.array_store import ArrayStore
 from assay.search.bm25 import Bm25Index
 from assay.search.embedding import NO_PROMPTS, Vectors
 from assay.search.index import build_index, open_retriever
-from assay.search.qdrant_connection import ClusterSettings, Quantization
 from assay.search.retriever import Retriever
 from assay.search.store import IndexKey, Manifest, Store
 from assay.search.vector_metric import NO_METRIC
@@ -234,9 +233,6 @@ def _store(folder: Path, settings: str) -> Iterator[tuple[Store, int | None]]:
         return
     from assay.search.qdrant import ServerStore
 
-    kinds = settings.split(",")
-    kind: Quantization = "int8" if "int8" in kinds else "binary" if "binary" in kinds else "none"
-    kept = ClusterSettings(quantization=kind, on_disk="disk" in kinds)
     port = 16333
     variables = {
         "QDRANT__SERVICE__HTTP_PORT": str(port),
@@ -244,6 +240,7 @@ def _store(folder: Path, settings: str) -> Iterator[tuple[Store, int | None]]:
         "QDRANT__SERVICE__HOST": "127.0.0.1",
         "QDRANT__STORAGE__STORAGE_PATH": str(folder / "storage"),
         "QDRANT__TELEMETRY_DISABLED": "true",
+        **dict(one.split("=") for one in settings.split(",") if "=" in one),
     }
     binary = os.environ["ASSAY_QDRANT_BINARY"]
     with (
@@ -253,7 +250,7 @@ def _store(folder: Path, settings: str) -> Iterator[tuple[Store, int | None]]:
         try:
             while "HTTP listening" not in (folder / "log").read_text():
                 time.sleep(0.1)
-            yield ServerStore(f"http://127.0.0.1:{port}", "growth", cluster=kept), process.pid
+            yield ServerStore(f"http://127.0.0.1:{port}", "growth"), process.pid
         finally:
             process.terminate()
 
@@ -351,7 +348,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--server", action="store_true", help="a Qdrant server of its own")
-    parser.add_argument("--settings", nargs="+", default=["none"], help="none, int8, binary, disk")
+    parser.add_argument(
+        "--settings", nargs="+", default=["none"], help="none, or NAME=VALUE of Qdrant"
+    )
     parser.add_argument("--recall", type=Path, metavar="FILE", help="with the vectors of a cache")
     parser.add_argument("--folder", type=Path, help="where the indexes are while they are measured")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)

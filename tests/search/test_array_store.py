@@ -1,25 +1,20 @@
 """The index in a folder: exact, complete or not there, and noticed when it is damaged."""
 
 import contextlib
-import json
-import os
 import shutil
-import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from tests.search.samples import WordEmbedder, corpus, indexed
 
-from assay.cli.app import app
 from assay.data import Document
 from assay.errors import SearchError
 from assay.search import array_store, sealed_folder
-from assay.search.array_store import ArrayStore, check_kept_files
+from assay.search.array_store import ArrayStore
 from assay.search.bm25 import Bm25Index
 from assay.search.embedding import VectorCache
-from assay.search.index import build_index
+from assay.search.index import build_index, open_retriever
 from assay.search.sealed_folder import DamagedIndexError, check_folder, seal, writing_folder
 from assay.search.store import IndexKey
 
@@ -183,30 +178,14 @@ def test_a_flipped_bit_anywhere_in_the_vector_cache_changes_no_vector(
     assert "vectors in the cache are damaged: they are computed again" in caplog.text
 
 
-def test_doctor_finds_damage_in_all_that_is_kept(surroundings: Path) -> None:
+def test_assay_index_hashes_what_is_too_large_to_be_hashed_by_every_search(
+    monkeypatch: pytest.MonkeyPatch, surroundings: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = ArrayStore(surroundings / "index", "test")
     build_index(corpus(), WordEmbedder(), store)
-    good = dict(check_kept_files())
-    assert good["index test"] == good["vector cache"] == ""
+    monkeypatch.setattr(sealed_folder, "HASHED_WHEN_OPENED", 100)
     flip(live(store) / "vectors.f32", 100)
-    with sqlite3.connect(surroundings / "vectors.sqlite3") as database:
-        database.execute("UPDATE vectors SET vector = zeroblob(2048)")
-    database.close()
-    result = CliRunner().invoke(app, ["doctor", "--deep", "--json"])
-    assert result.exit_code == 1
-    found = json.loads(result.stdout)["kept_files"]
-    assert "vectors.f32 does not match its checksum" in found["index test"]
-    assert "vectors do not match their checksums" in found["vector cache"]
-
-
-def test_doctor_goes_on_after_what_cannot_be_read(surroundings: Path) -> None:
-    build_index(corpus(), WordEmbedder(), ArrayStore(surroundings / "index", "test"))
-    for path in surroundings.glob("vectors.sqlite3*"):
-        path.unlink()
-    os.mkfifo(surroundings / "vectors.sqlite3")
-    (surroundings / "tuned").mkdir()
-    (surroundings / "tuned" / "one.model").write_bytes(b"no model")
-    found = dict(check_kept_files())
-    assert found["vector cache"]
-    assert found["tuned model one.model"]
-    assert found["index test"] == ""
+    open_retriever(corpus(), embedder=WordEmbedder(), store=store).close()
+    assert not caplog.text
+    assert build_index(corpus(), WordEmbedder(), store).rebuilt
+    assert "vectors.f32 does not match its checksum" in caplog.text

@@ -222,10 +222,8 @@ def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(
 
 def test_shards_of_a_server_rank_as_one_index_does(qdrant_server: QdrantServer) -> None:
     from assay.search.qdrant import ServerStore
-    from assay.search.qdrant_connection import ClusterSettings
 
-    cluster = ClusterSettings(shard_number=3)
-    store = ServerStore(qdrant_server.url, "bm25-shards", cluster=cluster)
+    store = ServerStore(qdrant_server.url, "bm25-shards", shards=3)
     _rankings_are_the_same(load_dataset("notes"), store, Bm25Settings())
 
 

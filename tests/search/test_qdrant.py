@@ -6,7 +6,6 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,8 @@ from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.search import index
 from assay.search.embedding import Vectors
-from assay.search.index import build_index
-from assay.search.qdrant import ServerStore
-from assay.search.qdrant_connection import (
-    ClusterSettings,
-    FailoverClient,
-    Quantization,
-    connect,
-    require_version,
-    server_errors,
-)
+from assay.search.index import build_index, configured_store
+from assay.search.qdrant import FailoverClient, ServerStore, require_version, server_errors
 from assay.search.retriever import Retriever
 from assay.targets.builtin import BuiltinAgent
 from assay.targets.protocol import AgentAnswer
@@ -153,7 +144,7 @@ class _Stalled:
     def cluster_status(self) -> models.ClusterStatus:
         return models.ClusterStatusOneOf1.model_construct(peers={"1": None, "2": None})
 
-    def scroll(self, _collection: str, timeout: int = 60) -> str:
+    def retrieve(self, _collection: str, timeout: int = 60) -> str:
         self._asked.append(f"{self._name} {timeout}")
         if timeout < self._patience:
             raise self._error
@@ -174,7 +165,7 @@ def test_a_server_that_stalls_does_not_keep_a_search_waiting(
     servers: Any = [_Stalled(*each, seen) for each in zip("ab", patience, strict=True)]
     client: Any = FailoverClient(servers, servers)
     for _ in range(2):
-        client.scroll("index")
+        client.retrieve("index")
     assert seen == asked
 
 
@@ -184,15 +175,8 @@ def test_a_cluster_that_says_that_it_is_too_slow_gets_the_time_of_one_server(sta
     slow = UnexpectedResponse(status, "Timeout", b"after 10 seconds", httpx.Headers())
     servers: Any = [_Stalled(name, 30, seen, slow) for name in "ab"]
     client: Any = FailoverClient(servers, servers)
-    assert client.scroll("index") == "a"
+    assert client.retrieve("index") == "a"
     assert seen == ["a 10", "b 10", "a 60"]
-
-
-def test_the_state_of_servers_is_asked_with_little_patience() -> None:
-    client: Any = connect("http://127.0.0.1:9,http://127.0.0.1:9", None)
-    assert [each.init_options["timeout"] for each in client.probes] == [5, 5]
-    with pytest.raises(ResponseHandlingException):
-        client.info()
 
 
 def test_a_full_disk_is_told_with_what_to_do() -> None:
@@ -221,25 +205,19 @@ def test_settings_of_a_cluster_are_passed_through(
     embedder: WordEmbedder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
     monkeypatch.setenv("QDRANT_SHARD_NUMBER", "2")
     monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "1")
-    monkeypatch.setenv("QDRANT_WRITE_CONSISTENCY_FACTOR", "1")
-    monkeypatch.setenv("QDRANT_ON_DISK", "1")
-    settings = ClusterSettings.from_environment()
-    assert settings == ClusterSettings(2, 1, 1, on_disk=True)
-    store = ServerStore(qdrant_server.url, "sharded", cluster=settings)
+    store = configured_store("sharded")
     build_index(corpus(), embedder, store)
     params: Any = QdrantClient(qdrant_server.url).get_collection("sharded").config.params
     assert (params.shard_number, params.replication_factor) == (2, 1)
-    assert params.write_consistency_factor == 1
-    assert params.vectors["dense"].on_disk
-    assert params.sparse_vectors["bm25"].index.on_disk
     with indexed(store, embedder) as retriever:
         assert retriever.search("tea", 1)[0].doc_id == "tea"
 
 
 def test_copies_need_as_many_nodes(qdrant_server: QdrantServer, embedder: WordEmbedder) -> None:
-    twice = ServerStore(qdrant_server.url, "twice", cluster=ClusterSettings(replication_factor=2))
+    twice = ServerStore(qdrant_server.url, "twice", copies=2)
     with pytest.raises(SearchError, match=r"factor of 2 needs 2 nodes, and Qdrant at .* has 1"):
         build_index(corpus(), embedder, twice)
 
@@ -264,9 +242,10 @@ def test_a_build_whose_collection_another_one_removed_is_to_be_repeated(
 def test_a_setting_that_is_no_number_is_refused(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
+    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("QDRANT_SHARD_NUMBER", value)
     with pytest.raises(UsageError, match="QDRANT_SHARD_NUMBER must be an integer"):
-        ClusterSettings.from_environment()
+        configured_store("index")
 
 
 def test_a_collection_of_someone_else_is_left_alone(
@@ -316,8 +295,8 @@ def cluster(tmp_path: Path) -> Iterator[list[QdrantServer]]:
 
 
 def _store(servers: list[QdrantServer], name: str, shards: int, copies: int = 2) -> ServerStore:
-    settings = ClusterSettings(shards, copies, 1)
-    return ServerStore(",".join(each.url for each in servers), name, cluster=settings)
+    urls = ",".join(server.url for server in servers)
+    return ServerStore(urls, name, shards=shards, copies=copies)
 
 
 def _ranking(retriever: Retriever) -> list[list[tuple[str, float]]]:
@@ -358,7 +337,7 @@ def test_a_server_outside_the_cluster_is_refused_when_a_node_is_gone(
         wire.cut.set()
         with contextlib.closing(wire):
             urls = f"{cluster[0].url},{wire.url}"
-            store = ServerStore(urls, "outside", cluster=ClusterSettings(1, 1))
+            store = ServerStore(urls, "outside")
             with indexed(store, embedder) as retriever:
                 cluster[0].kill()
                 wire.cut.clear()
@@ -435,28 +414,6 @@ def test_an_index_is_built_while_a_node_dies(
     whole = ServerStore(qdrant_server.url, "whole")
     expected = _ranking(indexed(whole, embedder, _MANY))
     assert _ranking(indexed(store, embedder, _MANY)) == expected
-
-
-@pytest.mark.parametrize("kind", ["int8", "binary"])
-def test_compressed_vectors_are_scored_by_the_whole_ones(
-    qdrant_server: QdrantServer, embedder: WordEmbedder, kind: Quantization
-) -> None:
-    plain = ServerStore(qdrant_server.url, "plain")
-    small = ServerStore(
-        qdrant_server.url,
-        f"small-{kind}",
-        cluster=replace(ClusterSettings(), quantization=kind, on_disk=True),
-    )
-    found = [
-        [(hit.doc_id, round(hit.score, 5)) for hit in indexed(each, embedder).search("tea")]
-        for each in (plain, small)
-    ]
-    assert found[0] == found[1]
-
-
-def test_an_unknown_compression_is_refused() -> None:
-    with pytest.raises(UsageError, match="QDRANT_QUANTIZATION must be one of none, int8, binary"):
-        ClusterSettings(quantization="int4")  # type: ignore[arg-type]
 
 
 def test_doctor_says_which_server_keeps_the_index(

@@ -24,13 +24,12 @@ from assay.cli.verb import (
     argument,
     is_on_command_line,
     option,
-    switch,
     with_settings,
 )
 from assay.data import load_dataset
 from assay.data.cache import cache_folder
 from assay.data.public_sources import archive_state, cached_archive
-from assay.errors import AssayError, DataError, TargetError, UsageError
+from assay.errors import AssayError, DataError, TargetError
 from assay.evaluation.plan import check_target_health, require_used_settings
 from assay.extras import PACKAGES, missing_extra
 from assay.plugins import Plugin, installed_plugins
@@ -86,14 +85,6 @@ def doctor(
             metavar="TEXT",
         ),
     ] = None,
-    deep: Annotated[
-        bool,
-        switch(
-            "--deep",
-            "Without a URL: read and hash every file of the indexes, the vector cache and the "
-            "models, and report damage.",
-        ),
-    ] = False,
     **options: Any,
 ) -> Result:
     """Diagnose an agent or this installation. Each problem comes with its remedy.
@@ -104,10 +95,8 @@ def doctor(
     if url is None:
         root = context.find_root().command
         assert isinstance(root, VerbGroup)
-        found = examine_installation(root, deep=deep)
+        found = examine_installation(root)
         return Result(found, _rendered_installation(found), 1 if found.problems else 0)
-    if deep:
-        raise UsageError("--deep checks the files of this installation: pass it without a URL")
     target = use_named_target(context, url, options) or ""
     dataset = options["dataset"]
     options["dataset"] = dataset or "none"
@@ -220,8 +209,7 @@ class Setting:
 class Installation:
     """What `assay doctor` prints without a URL, as its JSON has it.
 
-    `index` is where searches keep it: a folder, or a Qdrant server. `kept_files` has, with
-    `--deep`, each index, cache and model, and whether its checksums match.
+    `index` is where searches keep it: a folder, or a Qdrant server.
     """
 
     settings: list[Setting]
@@ -232,12 +220,11 @@ class Installation:
     cache: str
     datasets: dict[str, str]
     index: str
-    kept_files: dict[str, str]
     problems: list[str]
 
 
-def examine_installation(root: VerbGroup, *, deep: bool = False) -> Installation:
-    """What is set up here; `deep` reads and hashes everything in the cache."""
+def examine_installation(root: VerbGroup) -> Installation:
+    """What is set up here."""
     cache, cache_problem = _cache()
     problems = [cache_problem] if cache_problem else []
     index, index_problem = _index_place(cache)
@@ -249,13 +236,6 @@ def examine_installation(root: VerbGroup, *, deep: bool = False) -> Installation
         f"{name} also installs the package 'assay': pip uninstall {name}, then install agent-assay"
         for name in sorted({each for each in owners if not each.startswith("agent-assay")})
     ]
-    kept_files = {}
-    if deep and not cache_problem:
-        from assay.search.array_store import check_kept_files
-
-        for what, damage in check_kept_files():
-            kept_files[what] = damage or "every checksum matches"
-            problems += [f"{what}: {damage}"] if damage else []
     verbs = sorted(root.all_verbs(), key=itemgetter(0))
     known = {name for _, verb in verbs for param in verb.params for name in _variables(param)}
     return Installation(
@@ -272,7 +252,6 @@ def examine_installation(root: VerbGroup, *, deep: bool = False) -> Installation
         cache=cache,
         datasets={"notes": "bundled with Assay", "nfcorpus": _nfcorpus(cache_problem)},
         index=index,
-        kept_files=kept_files,
         problems=problems,
     )
 
@@ -283,7 +262,7 @@ def _index_place(cache: str) -> tuple[str, str]:
     if not url:
         return os.environ.get("QDRANT_PATH") or f"{cache}/index", ""
     try:
-        from assay.search.qdrant_connection import describe_server
+        from assay.search.qdrant import describe_server
 
         return describe_server(url, os.environ.get("QDRANT_API_KEY") or None), ""
     except ImportError as error:
@@ -368,7 +347,7 @@ def _rendered_installation(found: Installation) -> Iterator[Any]:
         "targets": {n: f"{k['syntax']}: {k['description']}" for n, k in found.targets.items()},
         "plug-ins": plugins,
         "versions": found.versions,
-        "data": {"cache": found.cache, "index": found.index, **found.datasets, **found.kept_files},
+        "data": {"cache": found.cache, "index": found.index, **found.datasets},
     }
     for title, lines in sections.items():
         if lines:

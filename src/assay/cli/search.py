@@ -193,9 +193,7 @@ def index(
 
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
-    Shards, copies, quantization and vectors on disk of a new index on a server are set by
-    QDRANT_SHARD_NUMBER, QDRANT_REPLICATION_FACTOR, QDRANT_WRITE_CONSISTENCY_FACTOR,
-    QDRANT_QUANTIZATION (int8 or binary) and QDRANT_ON_DISK.
+    QDRANT_SHARD_NUMBER and QDRANT_REPLICATION_FACTOR are for a new index on a cluster.
     """
     settings, bm25 = embedder_settings(options), bm25_settings(options)
     if out is not None and not shard:

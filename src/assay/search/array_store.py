@@ -10,7 +10,7 @@ search scores arrays, and only the best documents become objects.
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -20,16 +20,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, SearchError, UsageError
+from assay.errors import SearchError, UsageError
 from assay.files import reserve_file
 from assay.net.json import JsonObject
 from assay.privacy import is_private
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Index, SparseVector
 from assay.search.chunks import shown_text
-from assay.search.embedding import VectorCache, Vectors
+from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, holds
 from assay.search.sealed_folder import (
     DamagedIndexError,
@@ -119,11 +118,13 @@ class ArrayStore:
                 shutil.rmtree(other, ignore_errors=True)
         (self._home / "current").unlink(missing_ok=True)
 
-    def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> "ArrayIndex | None":
-        """The index of this key; None if there is none."""
+    def open(
+        self, key: IndexKey, dataset: Dataset, words: OpenWords, *, deep: bool = False
+    ) -> "ArrayIndex | None":
+        """The index of this key; None if there is none. `deep`: hash large files as well."""
         folder = self._home / key.digest()
         if is_sealed(folder):
-            manifest = Manifest.from_json(check_folder(folder), self.where)
+            manifest = Manifest.from_json(check_folder(folder, every=deep), self.where)
             return ArrayIndex(dataset, words(), manifest, folder)
         for other in self._home.glob("*/manifest.json"):
             Manifest.from_json(check_folder(other.parent), self.where)  # says if it is too old
@@ -343,44 +344,3 @@ def _in_blocks(
 @cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(2, os.cpu_count() or 1), thread_name_prefix="assay-compare")
-
-
-def check_kept_files() -> Iterator[tuple[str, str]]:
-    """What `assay doctor --deep` hashes: its name, and what is wrong with it, or "".
-
-    Damage is found when a file is used, too; this finds it in files that nobody has used for a
-    while, and in indexes too large to be hashed whenever they are opened.
-    """
-    cache, path = cache_folder(), os.environ.get("QDRANT_PATH")
-    for folder in dict.fromkeys([cache / "index", *([Path(path).expanduser()] if path else [])]):
-        for kept in sorted(folder.glob("*/*/manifest.json")):
-            yield f"index {kept.parents[1].name}", _damage(kept.parent)
-    for kept in sorted((cache / "bm25").glob("*/manifest.json")):
-        yield f"BM25 index {kept.parent.name}", _damage(kept.parent)
-    try:
-        found = "; ".join(VectorCache(cache / "vectors.sqlite3").check())
-    except (AssayError, OSError) as error:  # a pipe, say, or somebody else's
-        found = str(error)
-    yield "vector cache", f"damaged ({found}); it is computed again when used" if found else ""
-    for kept in sorted((cache / "tuned").glob("*.model")):
-        yield f"tuned model {kept.name}", _tuned_damage(kept)
-
-
-def _damage(folder: Path) -> str:
-    try:
-        check_folder(folder, every=True)
-    except DamagedIndexError as error:
-        return f"{error.damage}; it is rebuilt when it is next used"
-    return ""
-
-
-def _tuned_damage(path: Path) -> str:
-    try:
-        from assay.search.tuning.model import check_model
-
-        check_model(path)
-    except ImportError:
-        return ""  # without the extra [tuned] nobody uses it
-    except (AssayError, OSError) as error:
-        return str(error)
-    return ""

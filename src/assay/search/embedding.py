@@ -281,15 +281,6 @@ class VectorCache:
     def _insert(self, rows: Sequence[tuple[str, bytes, bytes]]) -> None:
         self._database.use(partial(_insert, rows=rows))
 
-    def check(self) -> list[str]:
-        """What is wrong with the file, in words: its structure and each vector are read."""
-        if not self.path.exists():
-            return []
-        if found := self._database.problems():
-            return found
-        damaged = self._database.use(_damaged)
-        return [f"{damaged} vectors do not match their checksums"] if damaged else []
-
 
 def _read(
     database: sqlite3.Connection, embedder: Embedder, keys: Sequence[bytes]
@@ -336,10 +327,6 @@ def _copy_intact(
         insert(intact)
         taken += len(intact)
     return taken
-
-
-def _damaged(database: sqlite3.Connection) -> int:
-    return sum(_intact(row) is None for row in database.execute(_STORED))
 
 
 def _intact(row: tuple[str, bytes, bytes]) -> bytes | None:

@@ -14,12 +14,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache as cached
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.data.stored_documents import StoredDocuments
-from assay.errors import NotTuned, SearchUnavailable, TuningDeclined
+from assay.errors import NotTuned, SearchUnavailable, TuningDeclined, UsageError
 from assay.progress import Progress, silent
 from assay.search import Mode
 from assay.search.bm25 import Bm25Settings, open_bm25
@@ -36,9 +35,6 @@ from assay.search.sealed_folder import DamagedIndexError
 from assay.search.store import EmbeddedPart, Index, IndexKey, Manifest, OpenWords, Store
 from assay.search.vector_metric import NO_METRIC, CorpusMetric, fit_metric
 from assay.search.workers import Workers, ahead, usable_cores
-
-if TYPE_CHECKING:
-    from assay.search.qdrant_connection import ClusterSettings  # brings the client of Qdrant
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +112,7 @@ def build_index(
     """Bring the store's index up to the documents. Searches see the old one until the end."""
     started, cache = time.monotonic(), cache or VectorCache()
     bm25 = bm25 or Bm25Settings.from_environment()
-    index, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache)
+    index, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache, deep=True)
     index.close()
     seconds, language = time.monotonic() - started, index.manifest.bm25.language
     return IndexReport(len(dataset.documents), cache.computed, rebuilt, seconds, language)
@@ -129,15 +125,17 @@ def _open_index(
     progress: Progress,
     bm25: Bm25Settings,
     cache: VectorCache,
+    *,
+    deep: bool = False,
 ) -> tuple[Index, bool]:
     """The index of these documents and settings, and whether it had to be built."""
     language = bm25.language_for(dataset.documents.values())
     key = IndexKey(store.fingerprint(dataset), embedder.name, bm25.as_text(), language)
     words = cached(lambda: open_bm25(dataset, bm25, progress))
-    if found := _open_if_intact(store, key, dataset, words):
+    if found := _open_if_intact(store, key, dataset, words, deep=deep):
         return found, False
     with store.lock(progress):
-        if found := _open_if_intact(store, key, dataset, words, warn=True):
+        if found := _open_if_intact(store, key, dataset, words, deep=deep, warn=True):
             return found, False  # another process was quicker
         # Documents that do not stay in memory are read by other processes as well as by this one.
         documents = dataset.documents
@@ -176,10 +174,16 @@ def _version() -> str:
 
 
 def _open_if_intact(
-    store: Store, key: IndexKey, dataset: Dataset, words: OpenWords, *, warn: bool = False
+    store: Store,
+    key: IndexKey,
+    dataset: Dataset,
+    words: OpenWords,
+    *,
+    deep: bool,
+    warn: bool = False,
 ) -> Index | None:
     try:
-        return store.open(key, dataset, words)
+        return store.open(key, dataset, words, deep=deep)
     except DamagedIndexError as error:
         if warn:
             _log.warning("%s: it is rebuilt, with vectors from the cache", error.damage)
@@ -267,24 +271,29 @@ def open_store(name: str, embedder: Embedder, url: str | None = None) -> Store:
     builtin = embedder.name.startswith(f"{BUILTIN_EMBEDDER}@") and "int8 products" in embedder.name
     if not builtin:
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
-    return configured_store(collection, url=url)
+    return configured_store(collection, url)
 
 
-def configured_store(
-    collection: str, cluster: "ClusterSettings | None" = None, *, url: str | None = None
-) -> Store:
-    """Where the settings of this process keep the index `collection`.
-
-    `cluster`: how a server keeps a new one, else as the environment says.
-    """
+def configured_store(collection: str, url: str | None = None) -> Store:
+    """Where the settings of this process keep the index `collection`."""
     if url := url or os.environ.get("QDRANT_URL"):
         from assay.search.qdrant import ServerStore
-        from assay.search.qdrant_connection import ClusterSettings
 
-        key = os.environ.get("QDRANT_API_KEY") or None
-        kept = cluster or ClusterSettings.from_environment()
-        return ServerStore(url, collection, api_key=key, cluster=kept)
+        return ServerStore(
+            url,
+            collection,
+            api_key=os.environ.get("QDRANT_API_KEY") or None,
+            shards=_positive("QDRANT_SHARD_NUMBER"),
+            copies=_positive("QDRANT_REPLICATION_FACTOR"),
+        )
     from assay.search.array_store import ArrayStore
 
     path = os.environ.get("QDRANT_PATH")
     return ArrayStore(Path(path) if path else cache_folder() / "index", collection)
+
+
+def _positive(name: str) -> int | None:
+    value = os.environ.get(name, "")
+    if value and (not value.isdecimal() or int(value) < 1):
+        raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
+    return int(value) if value else None

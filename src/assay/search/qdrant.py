@@ -10,32 +10,28 @@ import json
 import logging
 import re
 import uuid
+import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache, partial
 from http import HTTPStatus
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import numpy as np
 from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import UnexpectedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from assay.data.dataset import Dataset, Document
-from assay.errors import SearchError
+from assay.errors import GATEWAY_ERRORS, SearchError, SearchUnavailable, UsageError
+from assay.net.redact import redact_url
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Model, SparseVector
 from assay.search.chunks import shown_text
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, as_texts
-from assay.search.qdrant_connection import (
-    ClusterSettings,
-    connect,
-    require_usable,
-    server_errors,
-    shown_addresses,
-)
 from assay.search.store import (
     EmbeddedPart,
     IndexKey,
@@ -51,7 +47,7 @@ from assay.text import strip_controls
 
 DENSE, BM25 = "dense", "bm25"
 
-# If vectors are compressed, three times as many are found by these and scored by the whole ones.
+# If the server compresses vectors, three times as many are found by these and scored whole.
 _RESCORED = models.SearchParams(
     quantization=models.QuantizationSearchParams(rescore=True, oversampling=3.0)
 )
@@ -74,10 +70,10 @@ def _point_id(doc_id: str, chunk_index: int) -> str:
 
 
 class ServerStore:
-    """A collection on a server, by the alias `collection`.
+    """ServerStore("http://node1:6333,http://node2:6333", "notes", shards=3, copies=2)
 
-    `url`: of the server, or of several with commas between them. `cluster`: how a new collection is
-    sharded and replicated.
+    Of one server, or of the nodes of one cluster. `shards` and `copies` are for a new collection:
+    in how many parts its points are divided, and how many nodes hold each.
     """
 
     def __init__(
@@ -86,14 +82,13 @@ class ServerStore:
         collection: str,
         *,
         api_key: str | None = None,
-        cluster: ClusterSettings | None = None,
+        shards: int | None = None,
+        copies: int | None = None,
     ) -> None:
-        self._alias, self._cluster = collection, cluster or ClusterSettings()
+        self._alias, self._shards, self._copies = collection, shards, copies
         self._url = shown_addresses(url)
         self._client = connect(url, api_key)
         weakref.finalize(self, self._client.close)
-        with server_errors(self._url):
-            require_usable(self._client, self._url)
 
     @property
     def where(self) -> str:
@@ -113,7 +108,9 @@ class ServerStore:
         """Nothing to lock: concurrent builds of the same index do not conflict, see `write`."""
         return nullcontext()
 
-    def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> "ServerIndex | None":
+    def open(
+        self, key: IndexKey, dataset: Dataset, words: OpenWords, *, deep: bool = False
+    ) -> "ServerIndex | None":
         """The live collection, which has the words as well; None if it is of another key."""
         if (live := self._live()) is None:
             return None
@@ -139,7 +136,6 @@ class ServerStore:
             if name == self._live():  # a rebuild of what is live: never write into it
                 name += "-again"
             if not self._client.collection_exists(name):
-                self._cluster.require_nodes(self._client, self._url)
                 self._create(name, about.dimension)
             documents = iter(dataset.documents.values())
             points = chain.from_iterable(_points(documents, one, about.bm25) for one in parts)
@@ -168,23 +164,21 @@ class ServerStore:
                 self._client.delete_collection(one.name)
 
     def _create(self, name: str, dimension: int) -> None:
-        on_disk = self._cluster.on_disk or None
-        dense = models.VectorParams(
-            size=dimension,
-            distance=models.Distance.COSINE,
-            on_disk=on_disk,
-            quantization_config=self._cluster.quantization_config(),
-        )
-        words = models.SparseIndexParams(on_disk=True) if on_disk else None
+        nodes, copies = count_nodes(self._client), self._copies or 1
+        if copies > nodes:  # Qdrant would make fewer copies, and none later
+            raise SearchError(
+                f"a replication factor of {copies} needs {copies} nodes, and Qdrant at {self._url} "
+                f"has {nodes}: start the others first"
+            )
         try:
             self._client.create_collection(
                 name,
-                vectors_config={DENSE: dense},
-                sparse_vectors_config={BM25: models.SparseVectorParams(index=words)},
-                shard_number=self._cluster.shard_number,
-                replication_factor=self._cluster.replication_factor,
-                write_consistency_factor=self._cluster.write_consistency_factor,
-                on_disk_payload=on_disk,
+                vectors_config={
+                    DENSE: models.VectorParams(size=dimension, distance=models.Distance.COSINE)
+                },
+                sparse_vectors_config={BM25: models.SparseVectorParams()},
+                shard_number=self._shards,
+                replication_factor=self._copies,
                 # The graph of neighbors is built once, after the last point: see `_switch`.
                 optimizers_config=models.OptimizersConfigDiff(indexing_threshold=0),
             )
@@ -387,3 +381,200 @@ def _condition(condition: FilterCondition) -> models.FieldCondition:
         models.MatchValue(value=values[0]) if len(values) == 1 else models.MatchAny(any=values)
     )
     return models.FieldCondition(key=condition.key, match=match)
+
+
+# For the state of a node, and for a search before the next node is asked.
+_TIMEOUT_S, _STATUS_S, _READ_S = 60, 5, 10
+_STATUS, _READS = ("info", "cluster_status"), ("query_points", "retrieve")
+# Collections keep metadata since then, where the manifest of an index lives.
+_MIN_VERSION = (1, 16)
+# How a node says that other nodes of its cluster, which hold the points, do not respond.
+_OTHERS_AWAY = (b"operations failed", b"status: Unavailable", b"No leader", b"consensus operation")
+_CLIENT_ERRORS = (ResponseHandlingException, UnexpectedResponse)
+
+
+def connect(urls: str, api_key: str | None) -> QdrantClient:
+    """A client of the server, or of the nodes of one cluster, that QDRANT_URL names.
+
+    Raises `SearchError` for an old version, and `SearchUnavailable` if nothing responds or servers
+    that do are not one cluster.
+    """
+    addresses = urls.split(",")
+    clients = [_client(url, api_key, _TIMEOUT_S) for url in addresses]
+    client = clients[0]
+    if len(clients) > 1:
+        probes = [_client(url, api_key, _STATUS_S) for url in addresses]
+        client = cast(QdrantClient, FailoverClient(clients, probes))
+    shown = shown_addresses(urls)
+    with server_errors(shown):
+        require_version(client.info().version, shown)
+        if isinstance(client, FailoverClient):
+            client.require_one_cluster()
+    return client
+
+
+def require_version(version: str, url: str) -> None:
+    """Raises `SearchError` for a server that cannot keep an index."""
+    numbers = tuple(int(part) for part in version[:40].split(".")[:2] if part.isdecimal())
+    if numbers and numbers < _MIN_VERSION:
+        raise SearchError(
+            f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _MIN_VERSION))} or "
+            "newer. Update the server, or unset QDRANT_URL"
+        )
+
+
+def describe_server(urls: str, api_key: str | None) -> str:
+    """`Qdrant 1.17.0 at http://localhost:6333, 3 nodes`; raises what a search would."""
+    shown = shown_addresses(urls)
+    client = connect(urls, api_key)
+    with server_errors(shown):
+        version, nodes = client.info().version, count_nodes(client)
+    client.close()
+    return f"Qdrant {version} at {shown}, {nodes} node{'s' * (nodes > 1)}"
+
+
+def count_nodes(client: QdrantClient) -> int:
+    """Of the cluster; 1 for a server that stands alone."""
+    status = client.cluster_status()
+    return len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
+
+
+def shown_addresses(urls: str) -> str:
+    """The addresses without users and passwords, for messages. Raises `UsageError`."""
+    shown = []
+    for url in urls.split(","):
+        parts = urlsplit(url.strip())
+        try:
+            valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid:
+            raise UsageError(
+                "QDRANT_URL must be an http(s) URL such as http://localhost:6333, or several with "
+                "commas between them"
+            )
+        shown.append(redact_url(f"{parts.scheme}://{parts.netloc}"))
+    return ", ".join(shown)
+
+
+def _client(url: str, api_key: str | None, timeout: int) -> QdrantClient:
+    parts = urlsplit(url.strip())
+    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if api_key and parts.scheme == "http" and not local and timeout == _TIMEOUT_S:
+        _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", parts.hostname)
+    with warnings.catch_warnings():
+        # Replaced by our own warning, which is not shown for this machine.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        return QdrantClient(
+            url=url.strip(), api_key=api_key, timeout=timeout, check_compatibility=False
+        )
+
+
+class FailoverClient:
+    """Has the methods of a `QdrantClient`, each sent to the node that answered last, and to the
+    next one if that does not respond.
+
+    A node that is asked in the place of another one has to belong to the same cluster: a server
+    that stands alone may have an older index under the same name.
+
+    Parameters:
+        clients: one for each node.
+        probes: the same, for requests that a node answers at once or not at all.
+    """
+
+    def __init__(self, clients: Sequence[QdrantClient], probes: Sequence[QdrantClient]) -> None:
+        self._clients, self._probes = clients, probes
+        self._current = 0
+        self._peers: set[str] = set()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in (*self._clients, *self._probes):
+            client.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return partial(self._first_answer, name)
+
+    def require_one_cluster(self) -> None:
+        """Compare the nodes that respond; the others are compared before they are first asked."""
+        for place in range(len(self._probes)):
+            try:
+                self._require_member(place)
+            except _CLIENT_ERRORS as error:
+                if not _is_away(error):
+                    raise
+
+    def _require_member(self, place: int) -> None:
+        status = self._probes[place].cluster_status()
+        peers = set(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else set()
+        if not peers or (self._peers and not peers & self._peers):
+            raise SearchUnavailable(
+                f"server {place + 1} of the {len(self._probes)} in QDRANT_URL is not a node of "
+                "their cluster and may hold another index: name one server or one cluster's nodes"
+            )
+        self._peers |= peers
+
+    def _first_answer(self, name: str, *arguments: Any, **options: Any) -> Any:
+        servers = self._probes if name in _STATUS else self._clients
+        places = [(self._current + step) % len(servers) for step in range(len(servers))]
+        # A node that stalls keeps a search waiting for 10 s. If all are slow, the cluster is busy,
+        # and gets the time that one server has.
+        rounds: list[dict[str, Any]] = [{"timeout": _READ_S}, {}] if name in _READS else [{}]
+        problem: ResponseHandlingException | UnexpectedResponse | None = None
+        for limit, place in ((limit, place) for limit in rounds for place in places):
+            try:
+                if place != self._current:  # also a node that has been replaced since
+                    self._require_member(place)
+                answer = getattr(servers[place], name)(*arguments, **options | limit)
+            except _CLIENT_ERRORS as error:
+                if not _is_away(error, slow_too=bool(limit)):
+                    raise
+                _log.warning("Qdrant server %s of %s does not respond", place + 1, len(servers))
+                if problem is None or isinstance(error, UnexpectedResponse):
+                    problem = error  # a node that responds says more than one that is gone
+            else:
+                self._current = place
+                return answer
+        assert problem is not None, "there is at least one client"
+        raise problem
+
+
+def _is_away(error: Exception, *, slow_too: bool = False) -> bool:
+    """Whether another node may answer instead. `slow_too`: also a request that took too long."""
+    if not isinstance(error, UnexpectedResponse) or error.status_code in GATEWAY_ERRORS:
+        return True
+    if error.status_code == HTTPStatus.REQUEST_TIMEOUT:
+        return slow_too
+    return error.status_code == 500 and any(words in error.content for words in _OTHERS_AWAY)
+
+
+@contextmanager
+def server_errors(urls: str) -> Iterator[None]:
+    """Turn the client's errors into messages for the operator, without payloads."""
+    try:
+        yield
+    except _CLIENT_ERRORS as error:
+        raise _search_error(urls, error) from error
+
+
+def _search_error(urls: str, error: Exception) -> SearchError:
+    status, content = getattr(error, "status_code", None), getattr(error, "content", b"")
+    if _is_away(error) and status == 500:
+        return SearchUnavailable(
+            f"too many nodes of the Qdrant cluster at {urls} do not respond: start them and run "
+            "this again; stored points are not lost"
+        )
+    if _is_away(error):
+        return SearchUnavailable(
+            f"Qdrant at {urls} does not respond ({getattr(error, 'source', f'HTTP {status}')}); "
+            "start it, or correct QDRANT_URL"
+        )
+    if status == 404 and b"doesn't exist" in content:
+        return SearchUnavailable(
+            f"another command has replaced the index at {urls} in the meantime: run this one again"
+        )
+    hint = "set QDRANT_API_KEY" if status in (401, 403) else "see the server's log"
+    if b"No space left" in content:
+        hint = "a disk of the server is full: free some space and run this again, nothing is lost"
+    words = " ".join(content.decode("utf-8", "replace").split())[:300]
+    return SearchError(f"Qdrant at {urls} refused the request (HTTP {status}: {words}); {hint}")

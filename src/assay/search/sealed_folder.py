@@ -27,7 +27,7 @@ from assay.progress import Progress
 _MANIFEST = "manifest.json"
 HASHED_WHEN_OPENED = 256 << 20
 """A folder of fewer bytes is hashed whenever it is opened (0.1 s at most for each 100 MB); of a
-larger one, only the sizes are compared. `assay doctor --deep` hashes all.
+larger one, only the sizes are compared. `assay index` hashes all.
 """
 
 

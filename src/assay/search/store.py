@@ -207,6 +207,8 @@ class Store(Protocol):
         """
         ...
 
-    def open(self, key: IndexKey, dataset: Dataset, words: OpenWords) -> Index | None:
-        """The live index; None if there is none, or one of another key."""
+    def open(
+        self, key: IndexKey, dataset: Dataset, words: OpenWords, *, deep: bool = False
+    ) -> Index | None:
+        """The live index; None if there is none, or one of another key. `deep`: hash all of it."""
         ...

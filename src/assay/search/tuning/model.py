@@ -178,11 +178,6 @@ def load_model(path: Path) -> TunedRanker:
     return ranker
 
 
-def check_model(path: Path) -> None:
-    """Raise `SearchError` unless the file is as it was written."""
-    _payload(path)
-
-
 def _payload(path: Path) -> bytes:
     content = read_file(path, limit=_MAX_BYTES)
     if not content.startswith(MAGIC):
