@@ -1,9 +1,8 @@
 """The grading page: made of runs, graded as a form, agreed on and exported."""
 
-import errno
 import json
-import os
 import re
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,22 +145,18 @@ def test_a_damaged_line_is_told_each_time_and_loses_no_grade(tmp_path: Path) -> 
     assert set(pool.grades()) == {"Ann", "Bob"}
 
 
-def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(tmp_path: Path) -> None:
     """A disk that is nearly full takes a part of a write, and only the next one fails."""
     write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
-    pool, real = GradedPool(tmp_path / "p.csv"), os.write
-
-    def write(descriptor: int, content: bytes) -> int:
-        if not content.startswith((b"{", b"process")):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real(descriptor, content[: len(content) // 2])
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "write", write)
+    pool = GradedPool(tmp_path / "p.csv")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (80, hard))  # bytes: a line has more
+    try:
         with pytest.raises(DataError, match="not saved"):
             pool.save("Ann", ("q", "d"), 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert pool.journal.stat().st_size == 80
     pool.save("Ann", ("q", "d"), 1)
     assert GradedPool(tmp_path / "p.csv").grades() == {"Ann": {("q", "d"): 1}}
 
