@@ -1,13 +1,12 @@
-"""How long `assay runs` takes over many run folders, the first time and afterwards.
+"""How long `assay runs` takes over many run folders.
 
-python benchmarks/runs_list.py [--runs 10000] [--keep DIR]
+python benchmarks/runs_list.py [--runs 1000] [--keep DIR]
 
 One small run is made and its `run.json` and `report.json` are copied into as many folders, with
 labels, branches and times of their own. Each command is a process of its own, as people start it.
 """
 
 import argparse
-import os
 import resource
 import subprocess
 import sys
@@ -38,12 +37,11 @@ def make_runs(folder: Path, number: int) -> None:
         (path / "report.json").write_bytes(report)
 
 
-def timed(*arguments: str, cache: Path) -> tuple[float, float]:
+def timed(*arguments: str) -> tuple[float, float]:
     """Seconds of one process of `assay`: by the clock, and of the processor."""
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**os.environ, "ASSAY_CACHE": str(cache)}
     command = [sys.executable, "-m", "assay", *arguments]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - began, used
@@ -51,24 +49,22 @@ def timed(*arguments: str, cache: Path) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--keep", type=Path, help="where to make the runs, and leave them")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = chosen.keep or Path(place) / "runs"
         if not folder.exists():
             make_runs(folder, chosen.runs)
-        cache = Path(place) / "cache"
-        out = ("--out", str(folder))
+        runs = ("runs", "--runs", str(folder))
         print(f"{'':<26} {'clock':>7} {'processor':>10}")
-        for name, times, arguments in (
-            ("assay --version", 3, ("--version",)),
-            ("assay runs, first time", 1, ("runs", *out)),
-            ("assay runs", 3, ("runs", *out)),
-            ("assay runs --json", 3, ("runs", *out, "--json")),
-            ("assay runs --label try-7", 3, ("runs", *out, "--label", "try-7")),
+        for name, arguments in (
+            ("assay --version", ("--version",)),
+            ("assay runs", runs),
+            ("assay runs --json", (*runs, "--json")),
+            ("assay runs --label try-7", (*runs, "--label", "try-7")),
         ):
-            clock, used = min(timed(*arguments, cache=cache) for _ in range(times))
+            clock, used = min(timed(*arguments) for _ in range(3))
             print(f"{name:<26} {clock:5.2f} s {used:8.2f} s")
 
 

@@ -15,7 +15,7 @@ from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
 from assay.run.calls import CallWriter
 from assay.run.folder import RunFolder
 from assay.run.index import RunIndex
-from assay.run.listing import RunSearch
+from assay.run.listing import RunSearch, list_lines
 
 Evaluate = Callable[..., str]
 
@@ -109,15 +109,37 @@ def test_a_run_that_is_being_written_is_running_and_then_unfinished(
     assert index.lines()[0].state == "unfinished"
 
 
-@pytest.mark.parametrize("file", ["run.json", "report.json"])
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("run.json", '"started"', '"began"'),
+        ("run.json", '"target": {', '"target": [], "other": {'),
+        ("run.json", '"format": 2', '"format": 9'),
+        ("report.json", '{\n  "format"', '{\n  {"format"'),
+        ("report.json", '"mean": ', '"mean": 1e300, "was": '),
+        ("report.json", '"statistics": {\n    "ndcg@5"', '"statistics": {\n    "luck"'),
+    ],
+)
 def test_one_damaged_run_does_not_hide_the_others(
-    index: RunIndex, evaluate: Evaluate, runs: Path, file: str
+    index: RunIndex, evaluate: Evaluate, runs: Path, file: str, old: str, new: str
 ) -> None:
     good, bad = evaluate("a", 3), evaluate("b", 3)
-    (runs / bad / file).write_text("{")
+    text = (runs / bad / file).read_text()
+    assert old in text
+    (runs / bad / file).write_text(text.replace(old, new, 1))
     index.refresh()
     states = {line.name: line.state for line in index.lines()}
     assert states == {good: "complete", bad: "damaged"}
+
+
+@pytest.mark.parametrize("name", ["half\udcff", "a\r\nb: c", "\x1b[2J", "\u202ebackwards"])
+def test_a_folder_with_a_name_that_nothing_can_show_is_passed_over(
+    index: RunIndex, evaluate: Evaluate, runs: Path, name: str
+) -> None:
+    run = evaluate("a", 3)
+    shutil.copytree(runs / run, runs / name)
+    index.refresh()
+    assert [line.name for line in (*list_lines(runs), *index.lines())] == [run, run]
 
 
 def test_a_group_holds_runs_of_one_target_measured_one_way(

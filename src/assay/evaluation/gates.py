@@ -41,8 +41,8 @@ from assay.run.comparison import ComparedRun
 from assay.run.config import RunConfig
 from assay.run.find import LATEST, RUNS
 from assay.run.folder import RunFolder, find_run, list_runs
-from assay.run.listing import RunLine, is_answered, list_lines
-from assay.run.models import Comparison, Report, RunHeader, RunSummary
+from assay.run.listing import RunLine, list_lines
+from assay.run.models import Comparison, Report, RunHeader, RunSummary, is_answered
 from assay.run.run_record import GATE_SHAPE, GateResult
 from assay.run.searches import SearchReport, TrialsReport
 from assay.run.state import RunState

@@ -12,7 +12,6 @@ from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
 from assay.metrics.scoring import score_rankings
 from assay.metrics.statistics import PairedComparison, compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
-from assay.run.listing import is_answered
 from assay.run.models import (
     AnswerRow,
     ChangedQuery,
@@ -22,6 +21,7 @@ from assay.run.models import (
     Report,
     ReportFigure,
     RunHeader,
+    is_answered,
 )
 from assay.run.searches import SearchRow
 from assay.run.state import RunState

@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +30,6 @@ from assay.locks import is_locked, try_lock
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig, parse_tags
 from assay.run.find import LATEST, RUNS
-from assay.run.listing import complete_runs_of
 from assay.run.models import (
     FORMAT,
     AnswerRow,
@@ -40,6 +39,7 @@ from assay.run.models import (
     Report,
     RunHeader,
     TargetRecord,
+    is_answered,
     require_format,
 )
 from assay.run.provenance import Provenance, versions
@@ -324,9 +324,29 @@ def find_run(reference: str, out: Path) -> RunFolder:
     if reference == LATEST:
         return RUNS.latest((run for run in reversed(runs) if not run.is_baseline()), out)
     matches = [run for run in runs if run.name.startswith(reference)]
-    if not matches and (named := complete_runs_of(reference, out)):
-        matches = [run for run in runs if run.name in named][-1:]
+    matches = matches or _newest_named(reference, runs)
     return RUNS.only(reference, matches, (run.name for run in runs), out)
+
+
+def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
+    """The newest complete run of a label, else of a branch, that others can be compared with."""
+    of_branch: list[RunFolder] = []
+    for run in reversed(runs):
+        with suppress(AssayError, OSError):  # opening it by its own name says what is wrong
+            header = run.read_header()
+            branch = header.git.branch if header.git else None
+            if header.baseline_of or name not in (header.label, branch):
+                continue
+            report = run.read_report()
+            summary = report.summary
+            if report.state != RunState.COMPLETE or not is_answered(
+                summary.successful_queries, summary.total_queries
+            ):
+                continue
+            if header.label == name:
+                return [run]
+            of_branch = of_branch or [run]
+    return of_branch
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:

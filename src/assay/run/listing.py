@@ -1,50 +1,29 @@
-"""Runs as lines of a list: read from a cache, searched and sorted, for `assay runs` and the web UI.
+"""Runs as lines of a list: read, searched and sorted, for `assay runs` and the web UI."""
 
-A report has thousands of rows, and a list needs twenty figures of it. They are kept in the cache,
-by the folder of the runs, with the times of the files that they were read from: what did not change
-is not read again. Quick to import, because a list from the cache needs no model of a report.
-"""
-
-import hashlib
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import AssayError, UsageError
 from assay.locks import is_locked
-from assay.net.json import parse_json
 from assay.net.redact import printable
+from assay.run.folder import RunFolder
+from assay.run.models import Report, RunHeader
 from assay.run.state import RunState
 from assay.text import parse_time
 
 Signature = tuple[int, int, str]
 """When `run.json` and `report.json` were written, and `running` while the run goes on."""
 
-MIN_ANSWERED = 0.5
-"""A run that answered a smaller share of its queries is never a reference."""
-
-_MAX_NAMES = 100
-_BATCH = 2000
-
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run as one line of a list; figures are None if the run has no report.
-
-    `scores` are the headline scores of the queries as 32-bit floats in the order of the run; None
-    for runs of many queries.
-    """
+    """A run as one line of a list; figures are None if the run has no report."""
 
     name: str
     state: str
@@ -78,7 +57,6 @@ class RunLine:
     latency_p50: float | None = None
     latency_p95: float | None = None
     trouble: str | None = None
-    scores: bytes | None = None
     questions: int | None = None
     correctness: float | None = None
     correctness_low: float | None = None
@@ -88,10 +66,6 @@ class RunLine:
     def answered(self) -> int:
         """How many queries were answered."""
         return (self.queries or 0) - (self.failed or 0)
-
-
-ListedRun = tuple[RunLine, bytes | None]
-"""A run as it is listed, and what a trend needs of it (`assay.run.trend.trend_facts`), or None."""
 
 
 def sample_seed(line: RunLine) -> int | None:
@@ -116,24 +90,6 @@ def verdict_of(line: RunLine) -> tuple[str, str]:
     if line.trouble:
         return "not judged", "plain"
     return ("passed", "good") if line.gates else ("", "")
-
-
-def is_answered(answered: int, asked: int) -> bool:
-    """Whether a run answered enough of its queries to compare others with it."""
-    return answered > 0 and answered >= MIN_ANSWERED * asked
-
-
-def complete_runs_of(name: str, folder: Path) -> set[str]:
-    """The complete runs of a label, else of a branch, that others can be compared with."""
-    complete = [
-        line
-        for line in list_lines(folder)
-        if line.state == RunState.COMPLETE
-        and not line.baseline_of
-        and is_answered(line.answered, line.queries or 0)
-    ]
-    labeled = {line.name for line in complete if line.label == name}
-    return labeled or {line.name for line in complete if line.branch == name}
 
 
 # --- the search language -------------------------------------------------------------------------
@@ -252,10 +208,11 @@ def sort_lines(
 
 
 def list_lines(folder: Path) -> list[RunLine]:
-    """Every run under `folder`; a cache that cannot be used costs time, nothing else."""
-    found = run_signatures(folder)
-    summaries = read_summaries(folder, found, facts=False)
-    return [summaries[name][0] for name in found]
+    """Every run under `folder`."""
+    return [
+        read_run(RunFolder(folder / name), signature)[0]
+        for name, signature in run_signatures(folder).items()
+    ]
 
 
 def run_signatures(folder: Path) -> dict[str, Signature]:
@@ -287,99 +244,69 @@ def _modified(path: str) -> int:
         return 0
 
 
-def read_summaries(
-    folder: Path,
-    runs: Mapping[str, Signature],
-    gone: Iterable[str] | None = None,
-    *,
-    facts: bool = True,
-) -> dict[str, ListedRun]:
-    """What is known of runs, from the cache if their files have not changed.
-
-    Parameters:
-        folder: the folder that holds the run folders.
-        runs: the runs that are wanted.
-        gone: runs that the cache can forget; all but `runs` if it is None.
-        facts: whether to read what trends need, which is longer than the lines.
-    """
-    known: dict[str, tuple[Signature, ListedRun]] = {}
-    with suppress(AssayError, OSError):
-        names = None if gone is None or len(runs) > _MAX_NAMES else list(runs)
-        known = _database(folder).use(lambda database: _read(database, names, facts=facts))
-    summaries = {
-        name: known[name][1]
-        for name, signature in runs.items()
-        if name in known and known[name][0] == signature
-    }
-    new = [name for name in runs if name not in summaries]
-    forgotten = list(known.keys() - runs.keys() if gone is None else gone)
-    # A first list of very many runs that is interrupted goes on where it was.
-    parts = [new[start : start + _BATCH] for start in range(0, len(new), _BATCH)]
-    for part in parts or ([[]] if forgotten else []):
-        found = _read_files(folder, {name: runs[name] for name in part})
-        summaries |= found
-        # A run that goes on changes without a new time of its files; a damaged one may be repaired.
-        kept = {
-            name: listed
-            for name, listed in found.items()
-            if not runs[name][2] and listed[0].state != RunState.DAMAGED
-        }
-        with suppress(AssayError, OSError):
-            write = partial(_write, gone=forgotten, runs=runs, kept=kept)
-            _database(folder).use(write)
-        forgotten = []
-    return summaries
+def read_run(
+    run: RunFolder, signature: Signature
+) -> tuple[RunLine, RunHeader | None, Report | None]:
+    """A run with its line. One that cannot be read has a line as well, which says so."""
+    _, has_report, state = signature
+    line, header = RunLine(run.name, RunState.DAMAGED), None
+    try:
+        header = run.read_header()
+        line = _with_header(line, header)
+        if not has_report:
+            return replace(line, state=state or RunState.UNFINISHED), header, None
+        report = run.read_report()
+        return replace(_with_report(line, report), state=state or report.state), header, report
+    except (AssayError, OSError):
+        return line, header, None
 
 
-def _read_files(folder: Path, runs: Mapping[str, Signature]) -> dict[str, ListedRun]:
-    if not runs:
-        return {}
-    from assay.run.folder import RunFolder  # the models of a report take longer than the list
-    from assay.run.index import read_summary
-
-    return {name: read_summary(RunFolder(folder / name), each) for name, each in runs.items()}
-
-
-# Another set of fields is another table: an older Assay's is left alone. The number changes with
-# what is in a field.
-_NAMES = [each.name for each in fields(RunLine)]
-_TABLE = f"lines_{hashlib.sha256(f'3 {_NAMES}'.encode()).hexdigest()[:12]}"
-_COLUMNS = "name, header_time, report_time, line, scores, facts"
-
-
-def _database(folder: Path) -> CacheDatabase:
-    place = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogatepass")).hexdigest()
-    path = cache_folder() / "runs" / f"{place[:16]}.sqlite"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    create = f"CREATE TABLE IF NOT EXISTS {_TABLE} ({_COLUMNS}, PRIMARY KEY (name))"
-    return CacheDatabase(path, "list of runs", create)
-
-
-def _read(
-    database: sqlite3.Connection, names: list[str] | None, *, facts: bool
-) -> dict[str, tuple[Signature, ListedRun]]:
-    columns = _COLUMNS if facts else _COLUMNS.replace("facts", "NULL")
-    question = f"SELECT {columns} FROM {_TABLE}"
-    if names is not None:
-        question += f" WHERE name IN ({', '.join('?' * len(names))})"
-    found = {}
-    for name, header, report, line, scores, kept in database.execute(question, names or []):
-        with suppress(TypeError, ValueError):  # not what Assay wrote: the run itself has it
-            listed = RunLine(**parse_json(line), scores=scores)
-            found[name] = ((header, report, ""), (listed, kept))
-    return found
+def _with_header(line: RunLine, header: RunHeader) -> RunLine:
+    git = header.git
+    return replace(
+        line,
+        started=header.started,
+        target=header.target.title,
+        agent=header.target.agent,
+        dataset=header.dataset.name,
+        fingerprint=header.dataset.fingerprint,
+        split=header.config.split,
+        track=header.track,
+        top_k=header.config.top_k,
+        seed=header.config.seed,
+        sample=header.config.num_queries,
+        label=None if header.baseline_of else header.label,
+        branch=git.branch if git else None,
+        git_commit=git.commit if git else None,
+        git_dirty=git.dirty if git else None,
+        tags=header.tags or None,
+        note=header.note,
+        process=header.process,
+        baseline_of=header.baseline_of,
+    )
 
 
-def _write(
-    database: sqlite3.Connection,
-    gone: Iterable[str],
-    runs: Mapping[str, Signature],
-    kept: Mapping[str, ListedRun],
-) -> None:
-    database.executemany(f"DELETE FROM {_TABLE} WHERE name = ?", [(name,) for name in gone])
-    rows = []
-    for name, (line, facts) in kept.items():
-        written = {key: value for key, value in asdict(line).items() if key != "scores"}
-        rows.append((name, *runs[name][:2], orjson.dumps(written), line.scores, facts))
-    places = ", ".join("?" * len(_COLUMNS.split(",")))
-    database.executemany(f"INSERT OR REPLACE INTO {_TABLE} VALUES ({places})", rows)
+def _with_report(line: RunLine, report: Report) -> RunLine:
+    metric, score = next(iter(report.statistics.items()))
+    answered, answers = report.summary.successful_queries > 0, report.answers
+    # None without answers, or without references to compare them with.
+    right = answers.statistics.get("correctness") if answers else None
+    return replace(
+        line,
+        metric=metric,
+        mean=score.mean,
+        low=score.low,
+        high=score.high,
+        ceiling=score.ceiling,
+        queries=report.summary.total_queries,
+        failed=report.summary.failed_queries,
+        gates=len(report.gates),
+        gates_failed=sum(not gate.passed for gate in report.gates),
+        latency_p50=report.latency_ms.p50 if answered else None,
+        latency_p95=report.latency_ms.p95 if answered else None,
+        trouble=answers.trouble if answers else None,
+        questions=right.n if right else None,
+        correctness=right.mean if right else None,
+        correctness_low=right.low if right else None,
+        correctness_high=right.high if right else None,
+    )

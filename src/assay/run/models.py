@@ -8,9 +8,11 @@ through its methods.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import orjson
 from pydantic import (
     BeforeValidator,
     Field,
@@ -24,8 +26,9 @@ from assay.metrics.answer_values import AnswerDiagnosis, Difference, NuggetAssig
 from assay.metrics.figures import AnswerFigure
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.violations import Kind
-from assay.net.json import LARGEST, is_extreme
+from assay.net.json import LARGEST, is_extreme, parse_json
 from assay.net.redact import mask_secrets
+from assay.privacy import is_private
 from assay.run.answers import AnswersReport
 from assay.run.config import RunConfig
 from assay.run.provenance import ProvenanceFields
@@ -45,6 +48,15 @@ _LOCAL_PORT = re.compile(r"(//(?:localhost|127\.0\.0\.1|\[::1\])):\d+")
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
+
+
+MIN_ANSWERED = 0.5
+"""A run that answered a smaller share of its queries is never a reference."""
+
+
+def is_answered(answered: int, asked: int) -> bool:
+    """Whether a run answered enough of its queries to compare others with it."""
+    return answered > 0 and answered >= MIN_ANSWERED * asked
 
 
 def _without_version(agent: str) -> str:
@@ -83,9 +95,16 @@ def _read_config(value: object) -> RunConfig:
     if not isinstance(value, Mapping):
         raise ValueError("the settings are not an object")
     try:
-        return RunConfig.from_json(value)
+        return _config_of(orjson.dumps(value), is_private())
     except AssayError as error:
         raise ValueError(str(error)) from None
+
+
+# The header and the report of a run have the same settings, as have most runs of a list: to check
+# them anew takes half of the time of reading a run.
+@lru_cache(maxsize=64)
+def _config_of(settings: bytes, _private: bool) -> RunConfig:
+    return RunConfig.from_json(parse_json(settings))
 
 
 Config = Annotated[RunConfig, BeforeValidator(_read_config)]

@@ -16,6 +16,7 @@ import orjson
 from assay.errors import RunError
 from assay.files import FILE_MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
 from assay.metrics.metric import parse_metric
+from assay.net.json import JsonObject
 from assay.run.models import QueryRow, Report, require_format
 
 _ROWS = b',\n  "per_query_results": ['
@@ -55,18 +56,25 @@ class ReportWriter:
 
 def read_report_head(path: Path) -> Report:
     """Everything but the rows, as quick for a large run as for a small one."""
+    value = _read_head(path)
+    value.pop("per_query_results", None)
+    require_format(value, path)
+    return Report.read(value, path, report_remedy(path))
+
+
+def _read_head(path: Path) -> JsonObject:
     with open_file(path) as file:
         start = bytearray(file.read(_BLOCK))
         seen = 0
         while (end := start.find(_ROWS, seen)) < 0:
             more = file.read(_BLOCK)
             if not more:
-                return _report(path, _object(path, start))
+                return _object(path, start)
             seen = max(0, len(start) - len(_ROWS))
             start += more
             if len(start) > FILE_MAX_BYTES:
                 raise _damaged(path, f"its rows do not begin within {FILE_MAX_BYTES:,} bytes")
-    return _report(path, _object(path, start[:end] + b"}"))
+    return _object(path, start[:end] + b"}")
 
 
 def read_query_rows(path: Path) -> Iterator[QueryRow]:
@@ -107,12 +115,6 @@ def report_remedy(path: Path) -> str:
     return f"recreate it from the call log with: assay eval --resume {path.parent}"
 
 
-def _report(path: Path, value: dict[str, Any]) -> Report:
-    value.pop("per_query_results", None)
-    require_format(value, path)
-    return Report.read(value, path, report_remedy(path))
-
-
 def _rows(path: Path) -> Iterator[Any]:
     lines = read_lines(path, limit=FILE_MAX_BYTES)  # written elsewhere, it may be one line
     if not any(line == _ROWS[2:] + b"\n" for line in lines):
@@ -136,7 +138,7 @@ def _rows_of_whole(path: Path) -> list[Any]:
     return rows
 
 
-def _object(path: Path, content: bytes | bytearray) -> dict[str, Any]:
+def _object(path: Path, content: bytes | bytearray) -> JsonObject:
     value = _parsed(path, content)
     if not isinstance(value, dict):
         raise _damaged(path, "it is not a JSON object")

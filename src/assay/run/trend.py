@@ -11,11 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
-import orjson
-
 from assay.errors import AssayError
 from assay.metrics.figures import AnswerFigure, parse_figure
-from assay.net.json import is_extreme, parse_json
+from assay.net.json import is_extreme
 from assay.run.listing import RunLine, comparable_key, sample_seed
 from assay.run.models import Report, RunHeader
 from assay.run.title import COST_TAG, described_settings
@@ -124,22 +122,28 @@ def is_answer_figure(name: str) -> bool:
     return is_score(name) and isinstance(parse_figure(name), AnswerFigure)
 
 
-def trend_facts(header: RunHeader, report: Report) -> bytes:
-    """What a point of a trend has beyond its line, for the index of runs to keep."""
+def trend_point(line: RunLine, header: RunHeader, report: Report) -> TrendPoint:
+    """A run as a point of a trend."""
     answers = report.answers
-    values: dict[str, tuple[float, float | None, float | None]] = {}
-    for statistics in (report.statistics, answers.statistics if answers else {}):
-        values |= {name: (value.mean, value.low, value.high) for name, value in statistics.items()}
-    amounts = {name: (amount, None, None) for name, amount in _amounts(header, report)}
-    facts = {
-        "values": values | amounts,
-        "bounds": dict(_bounds(report)),
-        "settings": described_settings(header),
-        "labels": header.dataset.labels,
-        "shard": (header.config.shard_index, header.config.num_shards),
-        "answers_by": f"{answers.correctness_by} {answers.references}" if answers else "",
+    values = {
+        name: TrendValue(score.mean, score.low, score.high)
+        for statistics in (report.statistics, answers.statistics if answers else {})
+        for name, score in statistics.items()
     }
-    return orjson.dumps(facts)
+    try:
+        moment = parse_time(header.started).timestamp()
+    except ValueError:  # of a header that somebody else wrote
+        moment = 0.0
+    return TrendPoint(
+        line,
+        moment if 0 <= moment < _LATEST else 0.0,
+        values | {name: TrendValue(amount) for name, amount in _amounts(header, report)},
+        dict(_bounds(report)),
+        described_settings(header),
+        header.dataset.labels,
+        (header.config.shard_index, header.config.num_shards),
+        f"{answers.correctness_by} {answers.references}" if answers else "",
+    )
 
 
 def _amounts(header: RunHeader, report: Report) -> Iterator[tuple[str, float]]:
@@ -162,18 +166,6 @@ def _bounds(report: Report) -> Iterator[tuple[str, float]]:
             with suppress(AssayError):
                 is_time = name.lower() in (LATENCY, SLOW)
                 yield name.lower() if is_time else parse_figure(name).slug, bound
-
-
-def trend_point(line: RunLine, facts: bytes) -> TrendPoint:
-    """The point of a run from its line and from what `trend_facts` wrote."""
-    known = parse_json(facts)
-    values = {name: TrendValue(*value) for name, value in known.pop("values").items()}
-    try:
-        moment = parse_time(line.started or "").timestamp()
-    except ValueError:  # of a header that somebody else wrote
-        moment = 0.0
-    moment = moment if 0 <= moment < _LATEST else 0.0
-    return TrendPoint(line, moment, values, **{**known, "shard": tuple(known["shard"])})
 
 
 def build_trend(points: Sequence[TrendPoint], figure: str) -> TargetTrend:
