@@ -61,7 +61,7 @@ AREAS = {
         (
             # Not those that start processes: what they execute, no coverage sees.
             *("tests/run/test_calls.py", "tests/run/test_folder.py", "tests/run/test_index.py"),
-            *(f"tests/run/test_{name}.py" for name in ("report_file", "index_cache", "comparison")),
+            *(f"tests/run/test_{name}.py" for name in ("report_file", "comparison")),
             "tests/run/test_provenance.py",
             *(f"tests/evaluation/test_{name}.py" for name in ("evaluation", "resuming", "merge")),
             *("tests/fuzz/test_run_folder.py", "tests/cli/test_damaged_files.py"),
