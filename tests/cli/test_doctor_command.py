@@ -73,7 +73,7 @@ def test_json_has_it_all() -> None:
     ("mode", "words"),
     [
         ("error_500", "agent error: HTTP 500"),
-        ("wrong_shape", "invalid answer: the answer is an object without"),
+        ("wrong_shape", "invalid answer: the answer has no JSON object with"),
         ("garbage", "protocol: the agent sent something that is not a JSON object"),
     ],
 )

@@ -34,7 +34,7 @@ def test_the_table_fits_and_ends_with_what_to_fix(run_assay: RunAssay) -> None:
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "Fix " in done.stdout.split("again")[-1]
-    assert "with the right documents:" in done.stdout
+    assert "the right documents alone:" in done.stdout
 
 
 def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(

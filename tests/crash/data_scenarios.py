@@ -101,13 +101,12 @@ def _made_digest() -> Any:
     return {str(path): path.read_text() for path in Path("made").rglob("*") if path.is_file()}
 
 
-def _nuggets() -> int:
-    return assay("ground-truth", "tiny", "--nuggets", "--provider", "extractive", "--resume")
+def _references() -> int:
+    return assay("ground-truth", "tiny", "--provider", "extractive", "--resume")
 
 
-def _nuggets_digest() -> Any:
-    lines = [json.loads(line) for line in Path("nuggets.jsonl").read_text().splitlines()]
-    return sorted((each["query_id"], each["facts"]) for each in lines)
+def _references_digest() -> Any:
+    return json.loads(Path("ground_truth.json").read_text())
 
 
 _INIT_FILES = ("assay.toml", ".github/workflows/assay.yml")
@@ -245,7 +244,7 @@ def _tune_digest() -> Any:
 DATA_SCENARIOS = (
     Scenario("import", _prepare_import, _import, _unless_made(_import), _made_digest),
     Scenario("sample", prepare_data, _sample, _unless_made(_sample), _made_digest),
-    Scenario("nuggets", prepare_data, _nuggets, _nuggets, _nuggets_digest),
+    Scenario("references", prepare_data, _references, _references, _references_digest),
     Scenario("init", prepare_data, _init, _init_again, _init_digest),
     Scenario("index", _prepare_index, _index, _index, _index_digest),
     Scenario("ingest", _prepare_ingest, _ingest_more, _ingest_more, _ingest_digest),
