@@ -9,9 +9,9 @@ import re
 import threading
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
-from functools import cache, lru_cache, wraps
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -44,11 +44,6 @@ _STOP_WORDS = frozenset(
 
 _NEGATIONS = frozenset(_WORD.findall("no not never neither nor without cannot none nothing nobody"))
 
-_BEGINS = (
-    "Danach|Dann|Bitte|Er|Sie|Es|Ich|Wir|Der|Die|Das|Ein|Eine|Diese[rs]?|Dies|Hier|Dort|Dazu|Daher|"
-    "Dabei|Auch|Nur|Keine?|Wer|Was|Wenn|Am|Im|Ab|Bis|Zum|Vom|Nach|Vor|Bei|Mit|Für|Ohne|"
-    "He|She|It|You|We|They|The|This|That|Then|There|If|And|But|My|I|An?"
-)
 # A full stop ends a sentence only before what can begin one (not "e.g. tea"), and not after an
 # abbreviation. "no." is one before a number only.
 _SENTENCE_END = re.compile(
@@ -56,12 +51,9 @@ _SENTENCE_END = re.compile(
     r"(?<!\b(?:Dr|Mr|Ms|St|Nr|Eq|ca|vs)\.)(?<!\b(?:ext|tel|Mrs|Fig|e\.g|i\.e)\.)(?<!\bProf\.)"
     r"(?<!\bapprox\.)"
     r"(?!(?<=\b[Nn]o\.)\s+\d)"
-    # Nor does one after a German article: "am 3. Werktag", unless a sentence begins there.
-    r"(?!(?:(?<=\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\.)|(?<=\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\.)|"
-    r"(?<=\b(?:[Aa]m|[Ii]m|[Aa]b|[Zz]u) \d\d\.)|(?<=\b(?:[Dd]e[rmns]|[Zz]u[mr]|vom|bis) \d\d\.))"
-    rf"(?<!\bI am \d\.)(?<!\bI am \d\d\.)\s+(?!(?:{_BEGINS})\b))"
-    # An ordinal before a month, as in "am 3. August", ends no sentence.
-    r"(?!(?:(?<=\b\d\.)|(?<=\b\d\d\.))\s+(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-zä]*\b)"
+    # Nor after a German ordinal: "am 3. Werktag", "3. August".
+    r"(?<!\b[Aa]m \d\.)(?<!\b[Dd]e[rmns] \d\.)"
+    r"(?!(?:(?<=\b\d\.)|(?<=\b\d\d\.))\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))"
     r"\s+(?=[^a-z\s])|(?<=[。！？])|\n+"
 )
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTILINE)
@@ -156,14 +148,6 @@ _SCRIPT_LANGUAGES = {
     "CJK": "chinese", "HIRAGANA": "japanese", "KATAKANA": "japanese", "HANGUL": "korean",
 }  # fmt: skip
 _KANA_SHARE = 0.1
-# The letters that a language has beyond a to z, after folding: they decide between languages that
-# share their function words.
-_LETTERS = {
-    "german": "äöü", "french": "àâçèéêëîïôœùûü", "spanish": "áéíñóúü", "italian": "àèéìòù",
-    "portuguese": "àáâãçéêíóôõú", "dutch": "éëïöü", "swedish": "åäöé", "danish": "åæøé",
-    "norwegian": "åæøé", "finnish": "äö", "polish": "ąćęłńóśźż", "turkish": "çğıöşü",
-}  # fmt: skip
-_LETTER_WEIGHT = 0.5
 _LETTERS_READ = 100_000
 # What a language must show of its function words before it is believed: text has about 40%.
 _SURE = 0.12
@@ -171,18 +155,6 @@ _MIN_HITS = 2
 
 _SHORT = 500
 _local = threading.local()
-
-
-def remember_short(read: Callable[[str], str]) -> Callable[[str], str]:
-    """Let a function of a text keep its results for sentences and phrases, which every check of an
-    answer reads again; longer texts would fill the memory."""
-    kept = lru_cache(maxsize=4096)(read)
-
-    @wraps(read)
-    def remembering(text: str) -> str:
-        return kept(text) if len(text) <= _SHORT else read(text)
-
-    return remembering
 
 
 def strip_controls(text: str) -> str:
@@ -195,12 +167,16 @@ def strip_controls(text: str) -> str:
     return _CONTROL.sub(" ", text)
 
 
-@remember_short
 def normalize(text: str) -> str:
     """One spelling for what differs in case, white space, dashes, quotes or thousands separators.
 
     "10²" becomes "10^2", "1,200" becomes "1200".
     """
+    # Every check of an answer reads its sentences again; longer texts would fill the memory.
+    return _normalize_short(text) if len(text) <= _SHORT else _normalize(text)
+
+
+def _normalize(text: str) -> str:
     if text.isascii():  # which has none of these, and is read ten times as fast
         plain = text.lower()
     else:
@@ -209,6 +185,9 @@ def normalize(text: str) -> str:
         ).casefold()
         plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
     return " ".join((_THOUSANDS.sub("", plain) if "," in plain else plain).split())
+
+
+_normalize_short = lru_cache(maxsize=4096)(_normalize)
 
 
 def words(text: str) -> list[str]:
@@ -297,10 +276,6 @@ def _latin_language(said: Sequence[str], min_words: int) -> str | None:
         for language in (found := known.get(word, ())):
             hits[language] += 1
             shown[language] += 1 / len(found)
-        for letter in word if not word.isascii() else "":
-            written = [each for each in _LETTERS if letter in _LETTERS[each]]
-            for language in written:
-                shown[language] += _LETTER_WEIGHT / len(written)
     # English first on a tie of texts of any length; two others that are alike are not told apart.
     ranked = sorted(shown, key=lambda each: (-shown[each], each != "english"))
     if not ranked or hits[ranked[0]] < max(_MIN_HITS, _SURE * len(said)):
