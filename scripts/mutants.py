@@ -94,7 +94,7 @@ AREAS = {
     "retries": Area(
         ("net/retry.py",), ("tests/net/test_retry.py", "tests/net/test_circuit_breaker.py")
     ),
-    "files": Area(("files.py", "locks.py"), ("tests/test_files.py", "tests/run/test_calls.py")),
+    "files": Area(("files.py",), ("tests/test_files.py", "tests/run/test_calls.py")),
     "array index": Area(
         ("search/array_store.py", "search/filters.py"),
         (

@@ -36,7 +36,7 @@ LAYERS = [
     {"data", "contract"},
     {"steps"},
     {"net"},
-    {"locks", "ray_cluster"},
+    {"ray_cluster"},
     {"files"},
     {"extras", "plugins"},
     {"errors", "privacy", "progress", "text"},
@@ -143,7 +143,7 @@ ONCE = {
     r"httpx2\.AsyncClient\(": {"targets/mcp_connection.py"},
     r"(?i)retry-after.{0,80}parsedate|parsedate.{0,80}retry": {"net/retry.py"},
     r"\bos\.replace\(|\.replace\(path\)|\bpart\.replace\(": {"files.py"},
-    r"\bflock\(|msvcrt": {"locks.py"},
+    r"\bflock\(|msvcrt": {"files.py"},
     r"2(?:\.0)? \*\* \(attempt": {"net/retry.py"},
     r"\bfromisoformat\(": {"text.py"},
     # Of a document that is nested too deeply, servers say more than that it is not JSON. Files of

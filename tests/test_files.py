@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from assay.files import (
+    FileLock,
     UnreadableFile,
     atomic_write,
     atomic_writer,
     complete_lines,
     create_file,
+    is_locked,
     make_private_folder,
     open_file,
     open_to_append,
@@ -29,8 +31,8 @@ from assay.files import (
     remove_part_files,
     reserve_file,
     staging_folder,
+    try_lock,
 )
-from assay.locks import FileLock, is_locked, try_lock
 
 
 def test_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_a_full_disk_leaves_no_part_file(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_lock_excludes_another_process_and_names_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     code = (
-        "import sys; from pathlib import Path; from assay.locks import FileLock\n"
+        "import sys; from pathlib import Path; from assay.files import FileLock\n"
         "lock = FileLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); input()"
     )
     other = subprocess.Popen(

@@ -8,7 +8,6 @@
     │   ├── SearchUnavailable     the server that holds the index does not respond
     │   └── TuningDeclined        no ranking was learned: `hybrid` is the one to use
     ├── RunError                  a run folder cannot be read, resumed or written
-    ├── GateError                 a gate that no system could pass
     ├── ProviderError             a language model could not be asked, or gave no usable reply
     ├── BudgetExceeded            the next call to a model could cost more than is left
     └── TargetError               exit code 3: the agent under test could not be reached or loaded
@@ -21,15 +20,11 @@ message alone; a traceback means a bug in Assay.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
+from typing import Literal
 
 
 def closest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -48,31 +43,6 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
     return "" if found is None else f". Did you mean {found!r}?"
 
 
-def suggests_keywords(
-    **instead: str,
-) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
-    """Let the `TypeError` about an unknown keyword of a function name the one that was meant.
-
-    `instead` says what to do in place of a keyword that the function does not have.
-    """
-
-    def decorate(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-        code = function.__code__
-        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-        @wraps(function)
-        def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            for name in kwargs:
-                if name not in known:
-                    remedy = f"; {instead[name]}" if name in instead else did_you_mean(name, known)
-                    raise TypeError(f"{function.__name__}() has no parameter {name!r}{remedy}")
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate
-
-
 class AssayError(Exception):
     """A mistake in the input or the environment, with a message for the user who can fix it.
 
@@ -88,7 +58,7 @@ class AssayError(Exception):
 
 
 class UsageError(AssayError):
-    """Options, arguments or settings that do not make sense."""
+    """Options, arguments or settings that do not make sense, or a gate that no system can pass."""
 
 
 class DataError(AssayError):
@@ -126,17 +96,12 @@ class SearchUnavailable(SearchError):
     """The server that holds the index does not respond now; asking again later can help."""
 
 
-class NotTuned(StrEnum):
-    """Why tuning was declined; retrying does not help."""
-
-    NOT_BETTER = "not better"
-    TOO_FEW_QUERIES = "too few train queries"
-
-
 class TuningDeclined(SearchError):
-    """Tuning says to use `hybrid` on this data set; `reason` is why."""
+    """Tuning says to use `hybrid` on this data set; tuning it again does not help."""
 
-    def __init__(self, message: str, reason: NotTuned) -> None:
+    def __init__(
+        self, message: str, reason: Literal["not better", "too few train queries"]
+    ) -> None:
         super().__init__(message, reason)  # both, so that it comes back whole from another process
         self.reason = reason
 
@@ -155,10 +120,6 @@ class SanityWarning(UserWarning):
     """
 
 
-class GateError(AssayError):
-    """A gate that no system could pass."""
-
-
 class ProviderFailure(StrEnum):
     """Why a language model gave no reply."""
 
@@ -175,13 +136,8 @@ class ProviderFailure(StrEnum):
     @property
     def is_transient(self) -> bool:
         """Whether asking again can help."""
-        return self in (
-            ProviderFailure.RATE_LIMIT,
-            ProviderFailure.SERVER,
-            ProviderFailure.CONNECTION,
-            ProviderFailure.TIMEOUT,
-            ProviderFailure.INVALID_REPLY,
-        )
+        lasting = ("setting", "key refused", "bad request", "refusal")
+        return self not in lasting
 
 
 class ProviderError(AssayError):
@@ -233,8 +189,7 @@ class FailureKind(StrEnum):
 
 
 RATE_LIMITED = 429
-GATEWAY_ERRORS = (502, 503, 504)
-"""HTTP statuses of a gateway whose agent is not there."""
+GATEWAY_ERRORS = (502, 503, 504)  # statuses of a gateway whose agent is not there
 
 
 class AgentFailure(Exception):

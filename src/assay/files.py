@@ -1,4 +1,4 @@
-"""Files: atomic writes, and reading what others wrote.
+"""Files: atomic writes, reading what others wrote, and locks between processes.
 
 Every file that Assay replaces is replaced here, so that a reader never sees half of one, and a
 power cut leaves either the old content or the new. Every file that somebody else may have made is
@@ -18,26 +18,23 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from assay.errors import AssayError, UsageError
 
 PROJECT_FILE = "assay.toml"
-FILE_MAX_BYTES = 256 * 2**20
-"""Of a file that is read as a whole."""
-
+FILE_MAX_BYTES = 256 * 2**20  # of a file that is read as a whole
+# Of one line: a few kilobytes of gzip unpack to gigabytes without a line end.
 MAX_LINE = 64 * 2**20
-"""How many bytes one line may have; a few kilobytes of gzip unpack to gigabytes without an end."""
-
+# A part file that nobody has written to for so long belongs to a process that was killed. A folder
+# needs longer: its own time says nothing about what is written in the files in it.
 _STALE_S = 3600.0
-"""A part file that nobody has written to for so long belongs to a process that was killed."""
-
 _STALE_FOLDER_S = 86_400.0
-"""The same of a folder, whose own time says nothing about what is written in the files in it."""
-
+# New files nearly all hold texts of queries, documents or answers, or figures of them.
 _OWNER_ONLY = 0o600
-"""Of new files: nearly all hold texts of queries, documents or answers, or figures of them."""
-
+_LOCK_POLL_S = 0.2
+# Windows locks byte ranges, and nobody can read a locked one: this is far beyond any content.
+_LOCK_BYTE = 0x7FFFFFF0
 _FROM_THE_SHELL = ("/dev/fd/", "/dev/stdin")
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -151,15 +148,6 @@ def complete_lines(
         raise UnreadableFile(errno.EFBIG, what, str(path))
 
 
-def cut_file(path: Path, size: int) -> None:
-    """Remove what follows the first `size` bytes, such as a torn last line. Raises `OSError`."""
-    descriptor = open_to_append(path)
-    try:
-        os.ftruncate(descriptor, size)
-    finally:
-        os.close(descriptor)
-
-
 def require_regular(path: Path) -> None:
     """For a path that a library will open itself. Raises as `open_file` does."""
     open_file(path).close()
@@ -174,12 +162,6 @@ def open_to_append(path: Path) -> int:
     return _open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NO_LINKS | _BINARY)
 
 
-def open_to_lock(path: Path) -> int:
-    """A descriptor of a lock file, which is created if it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return _open_regular(path, os.O_RDWR | os.O_CREAT | _NO_LINKS)
-
-
 def create_file(path: Path) -> BinaryIO:
     """A new file for its owner alone, to be written and read; what had the name is removed."""
     path.unlink(missing_ok=True)
@@ -188,18 +170,16 @@ def create_file(path: Path) -> BinaryIO:
 
 
 def _open_regular(path: str | Path, flags: int) -> int:
-    refused = UnreadableFile(errno.EINVAL, "it is not a regular file", str(path))
     try:
         # Without O_NONBLOCK, opening a pipe waits for somebody at its other end.
         descriptor = os.open(path, flags | _NO_WAITING, _OWNER_ONLY)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ELOOP):  # a socket; a link where none is followed
-            raise refused from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
         os.close(descriptor)
-        raise refused
-    return descriptor
+    except OSError as error:
+        if error.errno not in (errno.ENXIO, errno.ELOOP):  # a socket; a link if none is followed
+            raise
+    raise UnreadableFile(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def atomic_write(path: Path, content: bytes) -> None:
@@ -323,3 +303,92 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file without waiting; False if another process holds the lock.
+
+    The lock ends with the descriptor, also when the process dies. `shared` locks exclude only
+    exclusive ones (on Windows every lock is exclusive).
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        position = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, _LOCK_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, position, os.SEEK_SET)
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds an exclusive lock on `path`; False if the file does not exist."""
+    try:
+        file = open_file(path)
+    except (FileNotFoundError, UnreadableFile):  # who reads it says what is wrong
+        return False
+    with file:
+        return not try_lock(file.fileno(), shared=True)
+
+
+class FileLock:
+    """An exclusive lock between processes, held on its own file.
+
+    The file keeps the process id of its holder, for messages, and is never deleted: two processes
+    could otherwise hold locks on two files of one name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock without waiting; False if another process holds it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = open_to_append(self.path)
+        if not try_lock(descriptor):
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        with suppress(OSError):  # a full disk has no room for the name, but the lock is held
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()}".encode())
+        return True
+
+    def wait(self) -> Iterator[str]:
+        """Yield the holder's name each time the lock is found taken; end when it is acquired."""
+        while not self.acquire():
+            yield self.holder()
+            time.sleep(_LOCK_POLL_S)
+
+    def holder(self) -> str:
+        """Who holds the lock, as far as its file says."""
+        with suppress(OSError):
+            if text := read_file(self.path, limit=200).decode(errors="replace").strip():
+                return text
+        return "another process"
+
+    def release(self) -> None:
+        """Free the lock; does nothing if it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        for _ in self.wait():
+            pass
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.release()

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from assay import evaluate
 from assay.cli.score import score
 from assay.cli.verb import VerbCommand
-from assay.errors import AssayError, DataError, GateError, UsageError
+from assay.errors import AssayError, DataError, UsageError
 
 app = VerbCommand("score", score)
 
@@ -141,7 +141,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
         (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),
         (("RUN", "--qrels", "QRELS", "--strict"), UsageError, "--strict has no effect on a rank"),
         (("RUN", "--qrels", "QRELS", "--gate", "success_rate>0"), UsageError, "not on a metric"),
-        (("RUN", "--qrels", "QRELS", "--gate", "P@5>=0.9"), GateError, r"never pass.* is 0\.2667"),
+        (("RUN", "--qrels", "QRELS", "--gate", "P@5>=0.9"), UsageError, r"never pass.* is 0\.2667"),
         (("LOG", "--qrels", "QRELS"), UsageError, "--qrels has no effect on logged answers"),
     ],
 )

@@ -60,8 +60,8 @@ class WindowsSys:
     def __getattr__(self, name):
         return getattr(sys, name)
 
-import assay.files, assay.locks
-assay.files.sys = assay.locks.sys = WindowsSys()
+import assay.files
+assay.files.sys = WindowsSys()
 
 def run(*arguments):
     sys.argv = ["assay", *arguments]

@@ -66,22 +66,6 @@ def test_an_unknown_keyword_is_an_error(dataset: Dataset) -> None:
         assay.evaluate(first, dataset, zebra=1)
 
 
-def test_misspelled_keywords_of_all_functions_are_named(run: Run) -> None:
-    untyped: Any = assay
-    with pytest.raises(TypeError, match="Did you mean 'metrics'"):
-        untyped.score({"q": ["d"]}, {"q": {"d": 1}}, metric="ndcg@5")
-    with pytest.raises(TypeError, match="Did you mean 'metrics'"):
-        untyped.compare_runs(run, run, metric="ndcg@5")
-    with pytest.raises(TypeError, match="Did you mean 'judge_set'"):
-        untyped.score_answers([], judge_sett=3)
-    with pytest.raises(TypeError, match="Did you mean 'columns'"):
-        untyped.load_dataset("notes", colums={})
-    with pytest.raises(TypeError, match="no parameter 'qrels'; pass them as judgments"):
-        untyped.Dataset.from_dicts({"q": "x"}, qrels={"q": ["d"]})
-    with pytest.raises(TypeError, match="Did you mean 'columns'"):
-        untyped.Dataset.from_rows([], column={})
-
-
 UNTYPED: Any = assay
 
 

@@ -21,7 +21,7 @@ from assay.answers.calibration import (
 )
 from assay.cli.app import app
 from assay.data import Dataset
-from assay.errors import DataError, GateError, UsageError
+from assay.errors import DataError, UsageError
 
 COUNT = 40
 DATA = Dataset.from_dicts(
@@ -90,12 +90,11 @@ def test_a_gate_says_that_its_judge_was_not_calibrated(server: ModelServer) -> N
 
 def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServer) -> None:
     with pytest.raises(
-        GateError, match=r"refused by --judge-set require_calibrated.*there is no calibration"
+        UsageError, match=r"refused by --judge-set require_calibrated.*there is no calibration"
     ):
         evaluate(judge_set={"require_calibrated": True})
     assert server.requests == []
     assert not Path("runs").exists()
-    assert GateError.exit_code == 2
 
 
 def test_a_calibrated_judge_passes_and_its_agreement_is_told(server: ModelServer) -> None:
@@ -127,14 +126,14 @@ def test_a_calibration_of_something_else_is_none(
     judge = options.get("judge", "openai:m")
     votes = {"votes": options["votes"]} if "votes" in options else {}
     own = {"calibration": "c.jsonl", "require_calibrated": True, **votes}
-    with pytest.raises(GateError, match=message):
+    with pytest.raises(UsageError, match=message):
         evaluate(judge=judge, judge_set=own)
 
 
 def test_figures_that_no_judge_decides_need_no_calibration(server: ModelServer) -> None:
     run = evaluate("faithfulness>=0", judge_set="require_calibrated")
     assert run.report.gates[0].note is None
-    with pytest.raises(GateError, match="no labels calibrate the judge openai:m for judged_facts"):
+    with pytest.raises(UsageError, match="no labels calibrate the judge openai:m for judged_facts"):
         evaluate("judged_facts>=0", judge_set="require_calibrated")
 
 
@@ -152,7 +151,7 @@ def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:
     Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows[:5])))
     command = ["score", "rows.jsonl", "--judge", "openai:m", "--gate", "correctness>=0.9"]
     result = CliRunner().invoke(app, [*command, "--judge-set", "require_calibrated"])
-    assert isinstance(result.exception, GateError)
+    assert isinstance(result.exception, UsageError)
     with_file = [*command, "--judge-set", "require_calibrated,calibration=c.jsonl"]
     few = CliRunner().invoke(app, with_file)
     assert "only 5 labels are about this data" in str(few.exception)

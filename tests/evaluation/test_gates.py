@@ -9,7 +9,7 @@ import pytest
 from assay import evaluate
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.errors import GateError, UsageError
+from assay.errors import UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.gates import check_gate, gate_ceiling, parse_gate, split_gates
 from assay.run.answers import AnswersReport, UndecidedAnswers
@@ -142,7 +142,7 @@ def dataset_with_many_relevant(relevant: int) -> Dataset:
 
 def test_a_gate_above_the_ceiling_is_refused_with_the_ceiling() -> None:
     config = RunConfig(target="t", gates=("recall@5>=0.8",))
-    with pytest.raises(GateError, match=r"Recall@5 is 0\.2500; .* can reach 1"):
+    with pytest.raises(UsageError, match=r"Recall@5 is 0\.2500; .* can reach 1"):
         Evaluation.plan(config, dataset_with_many_relevant(20))
 
 
@@ -214,7 +214,7 @@ def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None
 )
 def test_a_gate_on_answers_above_1_is_refused(gate: str, settings: dict[str, Any]) -> None:
     config = RunConfig(target="t", gates=(gate,), answers=True, **settings)
-    with pytest.raises(GateError, match=r"can never pass.* is 1\.0000"):
+    with pytest.raises(UsageError, match=r"can never pass.* is 1\.0000"):
         Evaluation.plan(config, dataset_with_answers("It is"))
 
 
@@ -242,7 +242,7 @@ def test_the_ceiling_knows_that_a_short_list_is_asked_for(
     make_dataset: Callable[[int], Dataset],
 ) -> None:
     settings: dict[str, Any] = {"top_k": 1, "gates": ("ap>=0.6",)}
-    with pytest.raises(GateError, match=r"0\.5000"):
+    with pytest.raises(UsageError, match=r"0\.5000"):
         Evaluation.plan(RunConfig(target="t", **settings), make_dataset(3))
 
 

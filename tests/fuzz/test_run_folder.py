@@ -18,7 +18,7 @@ from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.run import Run
-from assay.locks import is_locked
+from assay.files import is_locked
 from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from assay.data.dataset import Query
 from assay.errors import FailureKind, RunError
+from assay.files import is_locked
 from assay.llm.passages import ContextChunk
-from assay.locks import is_locked
 from assay.privacy import WITHHELD
 from assay.run.calls import Call, CallLog, CallTail, CallWriter, PrivateTexts, with_quote
 

@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.data import Dataset, load_dataset
 from assay.errors import RunError
-from assay.locks import FileLock
+from assay.files import FileLock
 from assay.run.config import RunConfig
 from assay.run.folder import (
     RunFolder,

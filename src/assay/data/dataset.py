@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from assay.errors import UsageError, did_you_mean, suggests_keywords
+from assay.errors import UsageError, did_you_mean
 from assay.text import normalize
 
 # query id -> document id -> grade; a grade of 0 or less is judged and not relevant.
@@ -192,7 +192,6 @@ class Dataset:
             )
 
     @classmethod
-    @suggests_keywords(qrels="pass them as judgments", corpus="pass it as documents")
     def from_dicts(
         cls,
         queries: object,
@@ -222,7 +221,6 @@ class Dataset:
         return dataset_from_dicts(queries, judgments, documents, answers, name, split)
 
     @classmethod
-    @suggests_keywords()
     def from_rows(
         cls, rows: object, *, columns: Mapping[str, str] | None = None, name: str = "memory"
     ) -> "Dataset":

@@ -24,7 +24,7 @@ from assay.data.public_sources import (
 from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
-from assay.errors import UsageError, closest, did_you_mean, suggests_keywords
+from assay.errors import UsageError, closest, did_you_mean
 from assay.plugins import find_plugin, load_plugin
 from assay.progress import Progress, silent
 
@@ -67,7 +67,6 @@ SOURCES: Mapping[str, DataSource] = {
 }
 
 
-@suggests_keywords(archive="set NFCORPUS_ARCHIVE=FILE")
 def load_dataset(
     name: str | Path,
     *,

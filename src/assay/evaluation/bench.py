@@ -31,7 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, NotTuned, TuningDeclined, UsageError, did_you_mean
+from assay.errors import AssayError, TuningDeclined, UsageError, did_you_mean
 from assay.evaluation.leaderboard import ALPHA, rank_ranges
 from assay.evaluation.plan import open_agent, require_used_settings
 from assay.evaluation.results import metrics_for
@@ -196,7 +196,7 @@ class BenchCell(RunRecord):
     state: str = NOT_RUN
     run: str | None = None
     error: str | None = None
-    not_tuned: NotTuned | None = None
+    not_tuned: str | None = None
     queries: int = 0
     failed: int = 0
     mean: float | None = None

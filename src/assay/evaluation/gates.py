@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.data.dataset import Dataset, Query
-from assay.errors import AssayError, GateError, RunError, UsageError, did_you_mean
+from assay.errors import AssayError, RunError, UsageError, did_you_mean
 from assay.evaluation.plan import judgments_of
 from assay.metrics.figures import (
     ANSWER_METRIC_WORDS,
@@ -193,7 +193,7 @@ def _names_of(compare_to: str) -> list[str]:
 def require_possible_gates(
     gates: Sequence[Gate], dataset: Dataset, config: RunConfig, queries: Sequence[Query]
 ) -> None:
-    """Raise `GateError` for a gate that cannot pass, or whose judge was to be calibrated."""
+    """Raise `UsageError` for a gate that cannot pass, or whose judge was to be calibrated."""
     for gate in gates:
         needs = ""
         if gate.search and gate.name.startswith("pass"):
@@ -209,10 +209,10 @@ def require_possible_gates(
 
 
 def require_possible(gate: Gate, ceiling: float) -> None:
-    """Raise `GateError` for a gate that no system could pass: it says nothing about this one."""
+    """Raise `UsageError` for a gate that no system could pass: it says nothing about this one."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
         advice = "ask for more documents with --top-k" if gate.answers else _REACHES_1
-        raise GateError(
+        raise UsageError(
             f"gate {gate.text!r} can never pass: with these judgments the best possible "
             f"{gate.name} is {figure(ceiling)}; lower the gate, or {advice}"
         )
@@ -377,7 +377,7 @@ def figure_calibration(
 def require_calibrated(
     gates: Sequence[Gate], config: RunConfig, questions: Collection[str]
 ) -> None:
-    """Raise `GateError` for a gate whose judge is not calibrated, if it is required to be."""
+    """Raise `UsageError` for a gate whose judge is not calibrated, if it is required to be."""
     if config.judge_set.calibration:
         from assay.answers.calibration import read_calibrations
 
@@ -388,7 +388,7 @@ def require_calibrated(
         status = figure_calibration(gate.name, config, questions)
         if status is not None and not status.calibrated:
             label = "; label some answers of this data and pass --judge-set calibration=FILE"
-            raise GateError(
+            raise UsageError(
                 f"gate {gate.text!r} is refused by --judge-set require_calibrated: {status.words}"
                 + ("" if gate.name in _BY_PARTS else label)
             )

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.errors import RunError, UsageError, suggests_keywords
+from assay.errors import RunError, UsageError
 from assay.extras import data_frame
 from assay.metrics.figures import parse_figure
 from assay.metrics.metric import Metric
@@ -135,7 +135,6 @@ class Run:
         return render_summary(self.report, name=self.name)
 
 
-@suggests_keywords()
 def compare_runs(
     run_a: Run | str | PathLike[str],
     run_b: Run | str | PathLike[str],
@@ -159,7 +158,6 @@ def compare_runs(
     return compare_reports(a, b, figures, find_dataset([a, b]))
 
 
-@suggests_keywords()
 def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:
     """Open a run that was made before.
 

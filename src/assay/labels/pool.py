@@ -23,8 +23,7 @@ from assay.data.qrels import row_grade
 from assay.data.table import cell_text, csv_table, plain_cell, read_table, text_cell
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
-from assay.files import complete_lines, cut_file, open_to_append
-from assay.locks import FileLock
+from assay.files import FileLock, complete_lines, open_to_append
 from assay.metrics.statistics import Estimate, cohen_kappa, estimate_mean, weighted_kappa
 from assay.net.json import parse_object
 
@@ -324,9 +323,8 @@ class GradedPool:
                     )
                 if end + len(line) > _MAX_JOURNAL:
                     raise self._unusable(f"would have more than {_MAX_JOURNAL:,} bytes")
-                if self._size() > end:  # half a line of a writer that was killed
-                    cut_file(self.journal, end)
                 with os.fdopen(open_to_append(self.journal), "ab") as file:
+                    file.truncate(end)  # without half a line of a writer that was killed
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())

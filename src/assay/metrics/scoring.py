@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Judgments
 from assay.data.qrels import parse_grade, rank_by_score
-from assay.errors import UsageError, suggests_keywords
+from assay.errors import UsageError
 from assay.metrics.graded import Floats, GradedLists, has_relevant
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.violations import Inspector, Violations
@@ -149,7 +149,6 @@ class Scores:
         return wanted
 
 
-@suggests_keywords()
 def score(
     run: Rankings,
     qrels: Qrels,

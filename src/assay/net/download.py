@@ -17,8 +17,7 @@ import httpx
 import orjson
 
 from assay.errors import AgentFailure, DownloadError, FailureKind, UsageError
-from assay.files import atomic_write, atomic_writer, read_file
-from assay.locks import FileLock
+from assay.files import FileLock, atomic_write, atomic_writer, read_file
 from assay.net.client import MAX_BYTES_EXTENSION, open_client
 from assay.net.gather import run_coroutine
 from assay.net.http import HttpBreach, classify_http_errors

@@ -21,9 +21,8 @@ from pydantic import TypeAdapter
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind, RunError
-from assay.files import UnreadableFile, complete_lines, open_file, open_to_append
+from assay.files import UnreadableFile, complete_lines, open_file, open_to_append, try_lock
 from assay.llm.passages import ContextChunk
-from assay.locks import try_lock
 from assay.net.json import JsonObject, parse_object
 from assay.net.redact import hide
 from assay.privacy import WITHHELD

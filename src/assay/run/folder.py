@@ -20,13 +20,14 @@ from assay.data.load import is_available_offline
 from assay.errors import AssayError, RunError
 from assay.files import (
     atomic_write,
+    is_locked,
     make_private_folder,
     open_file,
     read_file,
     read_lines,
     staging_folder,
+    try_lock,
 )
-from assay.locks import is_locked, try_lock
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig, parse_tags
 from assay.run.find import LATEST, RUNS

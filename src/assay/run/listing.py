@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import AssayError, UsageError
-from assay.locks import is_locked
+from assay.files import is_locked
 from assay.net.redact import printable
 from assay.run.folder import RunFolder
 from assay.run.models import Report, RunHeader

@@ -18,7 +18,7 @@ from pathlib import Path
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.data.stored_documents import StoredDocuments
-from assay.errors import NotTuned, SearchUnavailable, TuningDeclined, UsageError
+from assay.errors import SearchUnavailable, TuningDeclined, UsageError
 from assay.progress import Progress, silent
 from assay.search import Mode
 from assay.search.bm25 import Bm25Settings, open_bm25
@@ -255,7 +255,7 @@ def check_train_judgments(dataset: Dataset) -> None:
         raise TuningDeclined(
             f"tuning needs at least {MIN_QUERIES} judged queries in the train split, "
             f"{dataset.name} has {judged}: use the zero-shot ranking `hybrid`",
-            NotTuned.TOO_FEW_QUERIES,
+            "too few train queries",
         )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from assay.errors import SearchError
 from assay.files import (
+    FileLock,
     atomic_write,
     make_private_folder,
     open_file,
@@ -20,7 +21,6 @@ from assay.files import (
     staging_folder,
     sync_file,
 )
-from assay.locks import FileLock
 from assay.net.json import JsonObject, parse_object
 from assay.progress import Progress
 

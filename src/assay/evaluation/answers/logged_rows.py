@@ -22,7 +22,7 @@ from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import rows_of
 from assay.data.text_file import Record
 from assay.data.traces import read_log
-from assay.errors import DataError, UsageError, suggests_keywords
+from assay.errors import DataError, UsageError
 from assay.evaluation.answers.answer_report import (
     AnswerReport,
     invented_report,
@@ -106,7 +106,6 @@ class ScoredAnswers:
         return data_frame(row.model_dump() for row in self._rows())
 
 
-@suggests_keywords()
 def score_answers(
     rows: object,
     *,

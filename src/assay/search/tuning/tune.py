@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
-from assay.errors import NotTuned, TuningDeclined, UsageError
+from assay.errors import TuningDeclined, UsageError
 from assay.progress import Progress, silent
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
@@ -109,7 +109,7 @@ def save_if_better(ranker: TunedRanker, path: Path) -> None:
         raise TuningDeclined(
             f"the tuned ranking is not saved: {describe_gain(ranker.held_out)}; use hybrid for "
             "this data set",
-            NotTuned.NOT_BETTER,
+            "not better",
         )
     save_model(ranker, path)
 

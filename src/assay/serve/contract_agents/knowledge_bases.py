@@ -25,8 +25,7 @@ from assay.contract.envelope import (
 from assay.data.dataset import Dataset, Document
 from assay.data.load import KNOWN
 from assay.errors import UsageError
-from assay.files import atomic_write, make_private_folder, read_lines
-from assay.locks import FileLock
+from assay.files import FileLock, atomic_write, make_private_folder, read_lines
 from assay.net.json import parse_json
 from assay.progress import Progress
 from assay.search import Mode

@@ -26,7 +26,7 @@ from assay.data.dataset import Dataset
 from assay.errors import UsageError
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.results import LiveFigures, Tick
-from assay.locks import is_locked
+from assay.files import is_locked
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import redact_secrets
 from assay.report.numbers import count, counted, duration, figure
