@@ -1,12 +1,12 @@
 """Spellings of options that scripts of an earlier release use; accepted for one release."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from assay.cli.console import say
-from assay.errors import UsageError
 
 # Verbs and options of earlier versions, with what to do instead.
 REMOVED = {
@@ -16,6 +16,9 @@ REMOVED = {
     "--prefer": "rate both by a criterion: assay eval --criteria FILE",
     "--html": "report.html is in the run's folder; or: assay report --html FILE",
     "--reranker": "rerank in your own agent, and measure that",
+    "--index": "write --preset NAME:INDEX",
+    "--method": "write 'rest:METHOD URL'",
+    "--reasons": "leave it out: a judge rates with its reason",
     "--mcp-port": "start assay serve mcp beside it",
     "--token": "set ASSAY_TOKEN",
     "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
@@ -46,39 +49,41 @@ REMOVED = {
     "wait": "run: assay nextcloud upload --wait TARGET",
 }
 # Not imported: every command reads this, and most need nothing of answers.
-POISON_KINDS = frozenset(["all", "override", "false_fact", "fake_citation", "exfiltration"])
-# The option of today, and what becomes of the value; without {}, it was a switch.
+_POISON_KINDS = frozenset(["all", "override", "false_fact", "fake_citation", "exfiltration"])
+# What is written today, {} being the value; a form without a dash sets that variable.
 _RENAMED = {
-    "--bm25-k1": ("--bm25", "k1={}"),
-    "--bm25-b": ("--bm25", "b={}"),
-    "--bm25-delta": ("--bm25", "delta={}"),
-    "--bm25-title-weight": ("--bm25", "title_weight={}"),
-    "--bm25-language": ("--bm25", "language={}"),
-    "--model": ("--embedder", "onnx:{}"),
-    "--ground-truth": ("--references", "{}"),
-    "--nuggets": ("--references", "{}"),
-    "--out": ("--runs", "{}"),
-    "--judge-votes": ("--judge-set", "votes={}"),
-    "--votes": ("--judge-set", "votes={}"),
-    "--judge-max-flips": ("--judge-set", "max_flips={}"),
-    "--judge-controls": ("--judge-set", "controls={}"),
-    "--judge-timeout": ("--judge-set", "timeout={}"),
-    "--judge-concurrency": ("--judge-set", "concurrency={}"),
-    "--judge-calibration": ("--judge-set", "calibration={}"),
-    "--max-cost": ("--judge-set", "max_cost={}"),
-    "--require-calibrated": ("--judge-set", "require_calibrated"),
-    "--no-require-calibrated": ("--judge-set", "require_calibrated=no"),
-    "--note": ("--tag", "note={}"),
-    "--track": ("--tag", "track={}"),
-    "--chunk-separator": ("--map", "chunk={}"),
-    "--poison-kind": ("--poison", "{}"),
-    "--metric": ("--metrics", "{}"),
-    "--count": ("--num-queries", "{}"),
-    "--part": ("--out", "{}"),
-    "--shards": ("--shard", "{}"),
-    "--criterion": ("--criteria", "{}"),
-    "--depth": ("--top-k", "{}"),
-    "--yes": ("--force", ""),
+    "--bm25-k1": "--bm25 k1={}",
+    "--bm25-b": "--bm25 b={}",
+    "--bm25-delta": "--bm25 delta={}",
+    "--bm25-title-weight": "--bm25 title_weight={}",
+    "--bm25-language": "--bm25 language={}",
+    "--model": "--embedder onnx:{}",
+    "--ground-truth": "--references {}",
+    "--nuggets": "--references {}",
+    "--out": "--runs {}",
+    "--judge-votes": "--judge-set votes={}",
+    "--votes": "--judge-set votes={}",
+    "--judge-max-flips": "--judge-set max_flips={}",
+    "--judge-controls": "--judge-set controls={}",
+    "--judge-timeout": "--judge-set timeout={}",
+    "--judge-concurrency": "--judge-set concurrency={}",
+    "--judge-calibration": "--judge-set calibration={}",
+    "--max-cost": "--judge-set max_cost={}",
+    "--require-calibrated": "--judge-set require_calibrated",
+    "--no-require-calibrated": "--judge-set require_calibrated=no",
+    "--note": "--tag note={}",
+    "--track": "--tag track={}",
+    "--chunk-separator": "--map chunk={}",
+    "--poison-kind": "--poison {}",
+    "--metric": "--metrics {}",
+    "--count": "--num-queries {}",
+    "--part": "--out {}",
+    "--shards": "--shard {}",
+    "--criterion": "--criteria {}",
+    "--depth": "--top-k {}",
+    "--yes": "--force",
+    "--archive": "NFCORPUS_ARCHIVE={}",
+    "--device": "ASSAY_DEVICE={}",
 }
 # The verbs in which it was renamed, if an option of the old name goes on in others.
 _IN_VERBS = {
@@ -87,9 +92,6 @@ _IN_VERBS = {
     "--max-cost": ("eval", "score"),
 }
 _SEPARATORS = {"--bm25": ",", "--judge-set": ",", "--tag": ";", "--map": ";"}
-_VARIABLES = {"--archive": "NFCORPUS_ARCHIVE", "--device": "ASSAY_DEVICE"}
-_INDEX = "--index"  # --preset solr --index docs is now --preset solr:docs
-_METHOD = "--method"  # rest:URL --method PUT is now 'rest:PUT URL'
 
 
 def current_spelling(arguments: Sequence[str]) -> list[str]:
@@ -98,114 +100,79 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
     Only values that follow their option, or stand behind its `=`, are changed.
     """
     found: list[str] = []
-    apart: dict[str, str] = {}
-    waiting = iter(_with_bare_poison(arguments))
-    for word in waiting:
-        flag, equals, value = word.partition("=")
-        if flag in _VARIABLES:
-            os.environ[_VARIABLES[flag]] = value if equals else next(waiting, "")
-            say(f"warning: {flag} is now the variable {_VARIABLES[flag]}")
-        elif flag == "--reasons":
+    words = deque(arguments)
+    while words:
+        flag, equals, value = (word := words.popleft()).partition("=")
+        form = _RENAMED.get(flag, "")
+        if word == "--poison" and not (words and _POISON_KINDS.issuperset(words[0].split(","))):
+            found.append("--poison=all")  # for click, an option has a value
+        elif word == "--reasons":
             say("warning: --reasons is not needed any more: a judge rates with its reason")
-        elif flag in (_INDEX, _METHOD):
-            apart[flag] = value if equals else next(waiting, "")
-        elif flag not in _RENAMED or arguments[0] not in _IN_VERBS.get(flag, arguments):
+        elif not form or arguments[0] not in _IN_VERBS.get(flag, arguments):
             found.append(word)
         else:
-            name, form = _RENAMED[flag]
-            if "{}" in form:
-                value = value if equals else next(waiting, "")
-            found += [name, form.format(value)] if form else [name]
-            _warn(flag, name, form)
-    if _METHOD in apart:
-        found = _with_method(found, apart[_METHOD])
-    return _with_index(found, apart[_INDEX]) if _INDEX in apart else found
+            if "{}" in form and not equals:
+                value = words.popleft() if words else ""
+            say(f"warning: {flag} is now {form.format('VALUE')}; the old name will be removed")
+            if form.startswith("-"):
+                found += form.format(value).split(" ", 1)
+            else:
+                os.environ[form.partition("=")[0]] = value
+    return _joined(_joined(found, "--index"), "--method")
 
 
-def _with_bare_poison(arguments: Sequence[str]) -> Iterator[str]:
-    """`--poison` as `--poison=all`: an option has a value."""
-    for place, word in enumerate(arguments):
-        following = "".join(arguments[place + 1 : place + 2])
-        if word == "--poison" and not POISON_KINDS.issuperset(following.split(",")):
-            yield "--poison=all"
-        else:
-            yield word
-
-
-def _warn(old: str, name: str, form: str) -> None:
-    new = f"{name} {form.format('VALUE')}".strip()
-    say(f"warning: {old} is now {new}; the old name will be removed")
-
-
-def _with_index(arguments: list[str], index: str) -> list[str]:
-    _warn(_INDEX, "--preset", "NAME:{}")
-    for place, word in enumerate(arguments):
-        if word.startswith("--preset="):
-            arguments[place] += f":{index}"
-            return arguments
-        if word == "--preset" and place + 1 < len(arguments):
-            arguments[place + 1] += f":{index}"
-            return arguments
-    return [*arguments, "--preset", f":{index}"]
-
-
-def _with_method(arguments: list[str], method: str) -> list[str]:
-    say("warning: --method NAME is now part of the target: 'rest:NAME URL'")
-    for place, word in enumerate(arguments):
-        if word.startswith(("rest:", "http://", "https://")):
-            arguments[place] = target_with_method(word, method)
-            return arguments
-    raise UsageError(f"--method is now part of the target; write 'rest:{method} URL'")
-
-
-def target_with_method(target: str, method: str) -> str:
-    """`rest:URL` as `rest:PUT URL`."""
-    return f"rest:{method} {target.removeprefix('rest:')}"
+def _joined(words: list[str], old: str) -> list[str]:
+    """`--preset solr --index docs` as `--preset solr:docs`, `rest:URL --method PUT` likewise."""
+    place = next((n for n, word in enumerate(words) if word.partition("=")[0] == old), None)
+    if place is None:
+        return words
+    _, equals, value = words[place].partition("=")
+    value = value if equals else "".join(words[place + 1 : place + 2])
+    found = words[:place] + words[place + (1 if equals else 2) :]
+    for n, word in enumerate(found):
+        if old == "--index" and (word.startswith("--preset=") or found[n - 1] == "--preset"):
+            say("warning: --index is now --preset NAME:VALUE; the old name will be removed")
+            return [*found[:n], f"{word}:{value}", *found[n + 1 :]]
+        if old == "--method" and word.startswith(("rest:", "http://", "https://")):
+            say("warning: --method NAME is now part of the target: 'rest:NAME URL'")
+            return [*found[:n], f"rest:{value} {word.removeprefix('rest:')}", *found[n + 1 :]]
+    return words
 
 
 def rename_variables(flags: Collection[str]) -> None:
     """`ASSAY_JUDGE_VOTES=4` becomes `ASSAY_JUDGE_SET=votes=4`, for a verb with these flags."""
-    for flag, (name, form) in _RENAMED.items():
-        if name not in _SEPARATORS or "{}" not in form or flag in flags or name not in flags:
-            continue
+    for flag, (name, form) in _parts().items():
         variable, new = (f"ASSAY_{each[2:].upper().replace('-', '_')}" for each in (flag, name))
-        if not (value := os.environ.get(variable)):
+        if flag in flags or name not in flags or not (value := os.environ.get(variable)):
             continue
         parts = [os.environ.get(new, ""), form.format(value)]
         os.environ[new] = _SEPARATORS[name].join(filter(None, parts))
         say(f"warning: {variable} is now {new}={form.format('VALUE')}")
 
 
+@cache
+def _parts() -> dict[str, tuple[str, str]]:
+    """The old options that are keys of another one now, with it and the form of the value."""
+    split = {flag: form.partition(" ")[::2] for flag, form in _RENAMED.items()}
+    return {flag: (name, form) for flag, (name, form) in split.items() if name in _SEPARATORS}
+
+
 def current_keys(table: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """The keys of a table of assay.toml under today's names; `known` are those of today."""
     found: dict[str, Any] = {}
     for key, value in table.items():
-        flag = f"--{key.replace('_', '-')}"
-        name, form = _RENAMED.get(flag, ("", ""))
+        name, form = _parts().get(f"--{key.replace('_', '-')}", ("", ""))
         new = name[2:].replace("-", "_")
-        if key == "device" and key not in known:
-            os.environ.setdefault("ASSAY_DEVICE", str(value))
-            _say_once("warning: device in assay.toml is now the variable ASSAY_DEVICE")
-        elif key in known or new not in known or name not in _SEPARATORS:
+        if key in known or new not in known:
             found.setdefault(key, value)  # an old spelling before it took it up already
-        else:
-            text = form.format(value) if "{}" in form else form
-            text += "=no" if text == form and not value else ""
-            found[new] = [*_texts(found.get(new, table.get(new, []))), text]
+        elif value is not False:
+            earlier = found.get(new, table.get(new, []))
+            if isinstance(earlier, Mapping):
+                earlier = [f"{each}={text}" for each, text in earlier.items()]
+            earlier = [earlier] if isinstance(earlier, str) else earlier
+            found[new] = [*earlier, form.format(value)]
             _say_once(f"warning: {key} in assay.toml is now {new}: {form.format('VALUE')}")
-    if "index" in found and "index" not in known and "preset" in found:
-        found["preset"] = f"{found['preset']}:{found.pop('index')}"
-        _say_once("warning: index in assay.toml is now part of preset: NAME:INDEX")
-    if "method" in found and "method" not in known and "target" in found:
-        found["target"] = target_with_method(found["target"], found.pop("method"))
-        _say_once("warning: method in assay.toml is now part of target: 'rest:METHOD URL'")
     return found
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, Mapping):
-        return [f"{key}={text}" for key, text in value.items()]
-    return [value] if isinstance(value, str) else list(value)
 
 
 @cache
