@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
+from tests.deploy.ci_jobs import LocalRunner, run_github_steps
 
 from assay.cli.app import app
-from assay.cli.init import find_ci, find_datasets, find_function, find_mcp_server
+from assay.cli.init import find_datasets, find_function, find_mcp_server, is_on_github
 
 SEARCH = """
 import assay
@@ -106,7 +106,7 @@ def test_a_server_of_an_mcp_configuration_is_found(
     (project / ".mcp.json").write_text(json.dumps(content))
     found = find_mcp_server(project)
     assert found is not None
-    assert (found.value, found.extra) == (target, "mcp")
+    assert found.value == target
     init("--ci", "github")
     assert settings()["target"] == {"app": {"target": target}}
     assert "hidden-7" not in Path("assay.toml").read_text()
@@ -168,19 +168,19 @@ def test_other_questions_are_named(project: Path) -> None:
     assert settings()["dataset"] == "eval/questions.csv"
 
 
-def test_the_ci_system_is_that_of_the_files_else_of_the_remote(
+def test_the_job_is_written_if_files_or_the_remote_are_of_github(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITLAB_CI", raising=False)
-    assert find_ci(tmp_path) is None
+    assert not is_on_github(tmp_path)
     git("init", "-q")
     git("remote", "add", "origin", "https://user:pw@gitlab.example.org/github/x.git")
-    assert find_ci(tmp_path) == "gitlab"
+    assert not is_on_github(tmp_path)
     git("remote", "set-url", "origin", "git@github.com:gitlab/x.git")
-    assert find_ci(tmp_path) == "github"
-    (tmp_path / ".gitlab-ci.yml").write_text("")
-    assert find_ci(tmp_path) == "gitlab"
+    assert is_on_github(tmp_path)
+    git("remote", "remove", "origin")
+    (tmp_path / ".github").mkdir()
+    assert is_on_github(tmp_path)
 
 
 def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
@@ -204,8 +204,8 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     ],
 )
 def test_the_job_installs_what_the_target_needs(project: Path, target: str, package: str) -> None:
-    init(target, "--ci", "gitlab")
-    assert f"    - pip install {package}\n" in Path(".gitlab-ci.yml").read_text()
+    init(target, "--ci", "github")
+    assert f"- run: pip install {package}\n" in Path(".github/workflows/assay.yml").read_text()
 
 
 def test_runs_that_git_would_commit_are_noticed(project: Path) -> None:
@@ -215,14 +215,6 @@ def test_runs_that_git_would_commit_are_noticed(project: Path) -> None:
     assert said in init("--force")
     Path(".gitignore").write_text("*.pyc\n/runs/\n")
     assert said not in init("--force")
-
-
-def test_a_pipeline_of_gitlab_that_exists_is_left_alone(project: Path) -> None:
-    (project / ".gitlab-ci.yml").write_text("test: {script: [make]}\n")
-    said = init()
-    assert "include: {local: .gitlab/assay.yml}" in said
-    assert (project / ".gitlab-ci.yml").read_text() == "test: {script: [make]}\n"
-    assert "script" in yaml.safe_load((project / ".gitlab/assay.yml").read_text())["assay"]
 
 
 def test_the_github_job_measures_and_compares_with_the_main_branch(
@@ -253,13 +245,3 @@ def test_the_github_job_measures_and_compares_with_the_main_branch(
     first, second = sorted((project / "runs").iterdir())
     assert not (first / "comparison.json").exists()
     assert first.name in (second / "comparison.json").read_text()
-
-
-def test_the_gitlab_job_measures(project: Path, tmp_path: Path) -> None:
-    init("--ci", "gitlab")
-    job = yaml.safe_load(Path(".gitlab-ci.yml").read_text())["assay"]
-    runner = LocalRunner.create(project, tmp_path / "tools", {"CI_COMMIT_BRANCH": "main"})
-    assert run_gitlab_job(runner, job) == 0, runner.output
-    assert "gate passed: success_rate" in runner.output
-    for path in (*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]):
-        assert (project / path).exists(), path

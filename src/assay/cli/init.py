@@ -2,16 +2,13 @@
 
 import ast
 import json
-import os
 import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
-from textwrap import indent
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from assay.cli.console import Unwrapped, say
 from assay.cli.verb import Result, argument, option, setting_option, switch
@@ -19,12 +16,14 @@ from assay.data.load import require_dataset
 from assay.data.question_table import COLUMNS
 from assay.data.table import find_columns, parse_columns, read_json, read_table
 from assay.data.text_file import Record, plain_file
-from assay.errors import AssayError, UsageError, did_you_mean
+from assay.errors import AssayError, UsageError
 from assay.files import PROJECT_FILE, atomic_write, read_file, read_text_file
 from assay.run.provenance import read_git
 from assay.targets.target_kinds import TARGET_KINDS, parse_target
 
-SETTINGS = """\
+_SCHEMA = "https://raw.githubusercontent.com/agent-assay/assay/main/docs/schemas/assay.schema.json"
+_SETTINGS = """\
+#:schema @SCHEMA@
 # Defaults of `assay` in this folder: flags and variables win. All options: assay eval --help
 dataset = @DATASET@  # @DATASET_IS@
 @COLUMNS@
@@ -37,16 +36,7 @@ gate = ["success_rate>=0.99"]
 target = @TARGET@  # @TARGET_IS@
 """
 
-_EVALUATE = """\
-assay doctor app
-code=0
-assay eval app --compare-to @BRANCH@ --allow-first-run --fail-on-regression \\
-  --junit assay-junit.xml --markdown @SUMMARY@ || code=$?
-if [ "$code" -le 1 ]; then assay report --html assay.html; fi
-exit "$code"
-"""
-
-GITHUB = """\
+_GITHUB = """\
 # Measures the target `app` of assay.toml on every pull request. Written by `assay init`.
 name: assay
 on:
@@ -73,7 +63,12 @@ jobs:
           restore-keys: "assay-@BRANCH@:"
 @START@      - name: Evaluate
         run: |
-@EVALUATE@
+          assay doctor app
+          code=0
+          assay eval app --compare-to @BRANCH@ --allow-first-run --fail-on-regression \\
+            --junit assay-junit.xml --markdown "$GITHUB_STEP_SUMMARY" || code=$?
+          if [ "$code" -le 1 ]; then assay report --html assay.html; fi
+          exit "$code"
       - uses: actions/upload-artifact@v4
         if: always()
         with:
@@ -83,67 +78,10 @@ jobs:
             assay-junit.xml
 """
 
-GITLAB = """\
-# Measures the target `app` of assay.toml on every merge request. Written by `assay init`.
-assay:
-  image: python:@PYTHON@
-  timeout: 30 minutes
-  rules:
-    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
-    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
-  # The runs of @BRANCH@, which merge requests are compared with.
-  cache:
-    key: assay-$CI_COMMIT_REF_SLUG
-    fallback_keys: [assay-@BRANCH@]
-    paths: [runs/]
-  script:
-    - @INSTALL@
-@START@    - |
-@EVALUATE@
-  artifacts:
-    when: always
-    paths: [assay.html, assay.md]
-    reports:
-      junit: assay-junit.xml
-"""
-
-_START = {
-    "github": """\
+_START = """\
       # `app` is a service: start it here, in the background; assay waits until it is ready.
       # - run: python server.py &
-""",
-    "gitlab": """\
-    # `app` is a service: start it here, in the background; assay waits until it is ready.
-    # - python server.py &
-""",
-}
-
-
-def render_ci(system: str, *, branch: str, python: str, install: str, service: bool) -> str:
-    """The job for `github` or `gitlab`.
-
-    It compares with `branch`, and runs the command `install` on a `python` such as 3.12;
-    `service` says whether it has to start the target.
-    """
-    github = system == "github"
-    summary = '"$GITHUB_STEP_SUMMARY"' if github else "assay.md"
-    script = _fill(_EVALUATE, BRANCH=branch, SUMMARY=summary)
-    return _fill(
-        GITHUB if github else GITLAB,
-        BRANCH=branch,
-        PYTHON=python,
-        INSTALL=install,
-        START=_START[system] if service else "",
-        EVALUATE=indent(script, " " * (10 if github else 6)).rstrip(),
-    )
-
-
-def _fill(template: str, **values: str) -> str:
-    for name, value in values.items():
-        template = template.replace(f"@{name}@", value)
-    return template
-
-
+"""
 _QUERY_NAMES = ("query", "question", "q", "text", "search_text", "prompt")
 _COUNT_NAMES = ("top_k", "k", "limit", "n", "size", "num_results", "max_results")
 _SEARCH_NAMES = ("search", "find", "retrieve", "query", "answer", "ask", "run")
@@ -152,12 +90,11 @@ _DATA_FOLDERS = (".", "data", "eval", "evals", "evaluation", "tests", "tests/dat
 _MAX_FILES = 200
 _MAX_BYTES = 1_000_000
 _TABLES = (".csv", ".tsv", ".jsonl")
-_SKIPPED = re.compile(r"(test_.*|conftest|setup|.*_test)\.py")
-
-
-SYSTEMS = ("github", "gitlab", "none")
+_SKIPPED = re.compile(r"(test_.*|conftest|setup|__init__|.*_test)\.py")
+_JOB = ".github/workflows/assay.yml"
 _EXAMPLE = "notes"
 _MAIN_BRANCHES = ("main", "master", "trunk", "develop")
+# What a job installs besides the core, by the kind of a target or by the target.
 _EXTRAS = {
     "builtin:dense": "search",
     "builtin:hybrid": "search",
@@ -167,16 +104,13 @@ _EXTRAS = {
     "nextcloud": "mcp",
     "purple": "all",
 }
-"""What a job installs besides the core, by the kind of a target or by the target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Detected:
+class Detected(NamedTuple):
     """A target or a data set of the project."""
 
     value: str  # what `assay eval` takes
     why: str  # where it comes from, for people
-    extra: str = ""  # the extra of the package that it needs
 
 
 def init(
@@ -200,14 +134,12 @@ def init(
     ci: Annotated[
         str | None,
         option(
-            "The CI system to write a job for: github, gitlab or none. Default: that of the "
-            "project's files or remote.",
+            "Whether to write a job: github or none. Default: github if the project is there.",
             metavar="SYSTEM",
+            choices=("github", "none"),
         ),
     ] = None,
-    force: Annotated[
-        bool, switch("--force", "Replace files that exist; each is kept as FILE.bak.")
-    ] = False,
+    force: Annotated[bool, switch("--force", "Replace files that exist.")] = False,
 ) -> Result:
     """Write an assay.toml and a CI job for this project.
 
@@ -215,95 +147,100 @@ def init(
     folder. A file that exists is kept, unless --force is given.
     """
     folder, columns = Path.cwd(), columns or []
-    if ci is not None and ci not in SYSTEMS:
-        hint = did_you_mean(ci, SYSTEMS)
-        raise UsageError(f"--ci {ci!r} is not one of {', '.join(SYSTEMS)}{hint}")
     measured = find_target(folder) if target is None else _given_target(target)
-    others: list[str] = []
-    if dataset is not None:
-        require_dataset(dataset)
-        data = Detected(dataset, "given")
-    elif found := list(islice(find_datasets(folder, columns), 6)):
-        data, others = found[0], [each.value for each in found[1:]]
-    else:
-        why = "no questions were found: this is Assay's example; see docs/data.md"
-        data = Detected(_EXAMPLE, why)
-    named = f"columns = [{', '.join(map(json.dumps, columns))}]\n" if columns else ""
+    data, notes = _choose_questions(folder, dataset, columns)
     settings = _fill(
-        SETTINGS,
+        _SETTINGS,
+        SCHEMA=_SCHEMA,
         DATASET=json.dumps(data.value),  # JSON's escapes are TOML's
         DATASET_IS=" ".join(data.why.split()),
         TARGET=json.dumps(measured.value),
         TARGET_IS=" ".join(measured.why.split()),
-        COLUMNS=named,
+        COLUMNS=f"columns = [{', '.join(map(json.dumps, columns))}]\n" if columns else "",
     )
     files = {PROJECT_FILE: settings}
-    system = ci or find_ci(folder)
-    if system in ("github", "gitlab"):
-        place, text = _job(system, folder, measured)
-        files[place] = text
+    if ci == "github" or (ci is None and is_on_github(folder)):
+        files[_JOB] = _job(folder, measured.value)
     written = _write(files, folder, force)
-    notes = [f"target: {measured.value} ({measured.why})", f"dataset: {data.value} ({data.why})"]
-    if data.value == _EXAMPLE and dataset is None:
-        notes += [
-            f"not understood as questions: {table}; name its columns: --columns query=…,ids=…"
-            for table in islice(other_tables(folder), 3)
-        ]
-    if others:
-        notes.append(f"other questions that were found: {', '.join(others)}; --dataset chooses")
-    notes += [f"wrote {name}" for name in written]
-    if system is None:
-        notes.append("no CI system was found: --ci github or --ci gitlab writes a job for one")
-    if _git_takes_runs(folder):
+    shown = [f"target: {measured.value} ({measured.why})", f"dataset: {data.value} ({data.why})"]
+    notes = [*shown, *notes, *(f"wrote {name}" for name in written)]
+    if ci is None and _JOB not in files:
+        notes.append(
+            "the project is not on GitHub: --ci github writes a job; docs/ci.md has GitLab's"
+        )
+    ignored = folder / ".gitignore"
+    lines = read_file(ignored).splitlines() if ignored.is_file() else []
+    if (folder / ".git").exists() and not any(
+        line.strip().strip(b"/") == b"runs" for line in lines
+    ):
         notes.append("runs/ holds your questions and results: add it to .gitignore")
-    if any(name.startswith(".gitlab/") for name in written):
-        notes.append("include the job in .gitlab-ci.yml:  include: {local: .gitlab/assay.yml}")
     value = {"target": measured.value, "dataset": data.value, "written": written}
     commands = [Unwrapped("assay doctor app"), Unwrapped("assay eval app")]
     return Result(value, commands, notes=notes)
 
 
-def _git_takes_runs(folder: Path) -> bool:
-    ignored = folder / ".gitignore"
-    lines = read_file(ignored).splitlines() if ignored.is_file() else []
-    is_ignored = any(line.strip().strip(b"/") == b"runs" for line in lines)
-    return (folder / ".git").exists() and not is_ignored
+def _choose_questions(
+    folder: Path, given: str | None, columns: Sequence[str]
+) -> tuple[Detected, list[str]]:
+    """The data set that is given or found, else the example; and what else is there."""
+    if given is not None:
+        require_dataset(given)
+        return Detected(given, "given"), []
+    found = list(islice(find_datasets(folder, columns), 6))
+    if found:
+        others = ", ".join(each.value for each in found[1:])
+        more = [f"other questions that were found: {others}; --dataset chooses"] if others else []
+        return found[0], more
+    tables = (
+        f"not understood as questions: {path.relative_to(folder).as_posix()} ({', '.join(names)}); "
+        "name its columns: --columns query=…,ids=…"
+        for path in _data_files(folder)
+        if (names := _column_names(path))
+    )
+    why = "no questions were found: this is Assay's example; see docs/data.md"
+    return Detected(_EXAMPLE, why), list(islice(tables, 3))
 
 
 def _given_target(given: str) -> Detected:
     if given.startswith(("http://", "https://")) and "{query}" in given:
         given = f"rest:{given}"
-    parsed = parse_target(given)
-    extra = _EXTRAS.get(parsed.kind) or _EXTRAS.get(f"{parsed.kind}:{parsed.address}", "")
-    return Detected(given, "given", extra)
+    parse_target(given)
+    return Detected(given, "given")
 
 
-def _job(system: str, folder: Path, target: Detected) -> tuple[str, str]:
-    """Where the job goes, and its text. A pipeline of GitLab that exists is left alone."""
+def _job(folder: Path, target: str) -> str:
     git = read_git(folder)
     branch = git.branch if git is not None and git.branch in _MAIN_BRANCHES else "main"
-    kind = TARGET_KINDS[parse_target(target.value).kind]
-    text = render_ci(
-        system,
+    parsed = parse_target(target)
+    kind = TARGET_KINDS[parsed.kind]
+    extra = _EXTRAS.get(parsed.kind) or _EXTRAS.get(f"{parsed.kind}:{parsed.address}", "")
+    packages = [f"agent-assay[{extra}]" if extra else "agent-assay"]
+    if (folder / "requirements.txt").is_file():
+        packages += ["-r", "requirements.txt"]
+    elif (folder / "pyproject.toml").is_file() or (folder / "setup.py").is_file():
+        packages += ["."]
+    return render_ci(
         branch=branch or "main",
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
-        install=_install(folder, target),
+        install=f"pip install {shlex.join(packages)}",
         service=not kind.runs_code and not kind.searches_dataset,
     )
-    if system == "github":
-        return ".github/workflows/assay.yml", text
-    own = (folder / ".gitlab-ci.yml").is_file()
-    return (".gitlab/assay.yml" if own else ".gitlab-ci.yml"), text
 
 
-def _install(folder: Path, target: Detected) -> str:
-    """The command that brings Assay and what the project's own code needs."""
-    words = ["agent-assay" + (f"[{target.extra}]" if target.extra else "")]
-    if (folder / "requirements.txt").is_file():
-        words += ["-r", "requirements.txt"]
-    elif (folder / "pyproject.toml").is_file() or (folder / "setup.py").is_file():
-        words += ["."]
-    return f"pip install {shlex.join(words)}"
+def render_ci(*, branch: str, python: str, install: str, service: bool) -> str:
+    """The job for GitHub, which compares with `branch`.
+
+    It runs the command `install` on a `python` such as 3.12; `service` says whether it has to
+    start the target.
+    """
+    start = _START if service else ""
+    return _fill(_GITHUB, BRANCH=branch, PYTHON=python, INSTALL=install, START=start)
+
+
+def _fill(template: str, **values: str) -> str:
+    for name, value in values.items():
+        template = template.replace(f"@{name}@", value)
+    return template
 
 
 def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
@@ -315,14 +252,8 @@ def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
         say(f"{name} exists and was kept; --force replaces it")
     written = [name for name in files if name not in kept]
     for name in written:
-        path, content = folder / name, files[name].encode()
         try:
-            if path.exists() and (before := read_file(path)) != content:
-                copies = (path.with_name(f"{path.name}.bak{number or ''}") for number in count())
-                copy = next(each for each in copies if not each.exists())
-                atomic_write(copy, before)
-                say(f"the {name} before is now {copy.relative_to(folder)}")
-            atomic_write(path, content)
+            atomic_write(folder / name, files[name].encode())
         except OSError as error:
             raise UsageError(f"cannot write {name}: {error.strerror}") from None
     return written
@@ -335,7 +266,10 @@ def find_target(folder: Path) -> Detected:
 
 
 def find_mcp_server(folder: Path) -> Detected | None:
-    """The first server of an MCP configuration that agents of this project use."""
+    """The first server of an MCP configuration that agents of this project use.
+
+    Its variables are left out: they often are secrets, and CI sets its own.
+    """
     for name in _MCP_FILES:
         path = folder / name
         if not path.is_file() or path.stat().st_size > _MAX_BYTES:
@@ -344,32 +278,34 @@ def find_mcp_server(folder: Path) -> Detected | None:
             content = read_json(plain_file(path))
         except AssayError:
             continue
-        if not isinstance(content, dict):
-            continue
-        servers = content.get("mcpServers") or content.get("servers")
+        found = content if isinstance(content, dict) else {}
+        servers = found.get("mcpServers") or found.get("servers")
         for server, settings in servers.items() if isinstance(servers, dict) else ():
-            if isinstance(settings, dict) and (target := _mcp_target(settings)):
-                return Detected(target, f"server {server!r} in {name}", "mcp")
-    return None
-
-
-def _mcp_target(settings: dict[str, object]) -> str | None:
-    """Variables of the server are left out: they often are secrets, and CI sets its own."""
-    url, command, words = settings.get("url"), settings.get("command"), settings.get("args", [])
-    if isinstance(url, str):
-        return f"mcp:{url}"
-    if isinstance(command, str) and isinstance(words, list):
-        return f"mcp-stdio:{shlex.join([command, *map(str, words)])}"
+            if not isinstance(settings, dict):
+                continue
+            why = f"server {server!r} in {name}"
+            command, words = settings.get("command"), settings.get("args", [])
+            if isinstance(url := settings.get("url"), str):
+                return Detected(f"mcp:{url}", why)
+            if isinstance(command, str) and isinstance(words, list):
+                return Detected(f"mcp-stdio:{shlex.join([command, *map(str, words)])}", why)
     return None
 
 
 def find_function(folder: Path) -> Detected | None:
-    """The module-level `f(query, top_k)` whose name says search most; None if there is none."""
-    found = [
-        (_rank(name), len(path.parts), path, name)
-        for path in _python_files(folder)
-        for name in _functions(folder / path)
-    ]
+    """The module-level `f(query, top_k)` whose name says search most; None if there is none.
+
+    It is looked for where `python:` can import from: beside the project file, and in packages.
+    """
+    packages = islice(folder.glob("*/__init__.py"), _MAX_FILES)
+    found = []
+    for place in (folder, *sorted(each.parent for each in packages)):
+        for path in sorted(islice(place.glob("*.py"), _MAX_FILES)):
+            if not _SKIPPED.fullmatch(path.name):
+                relative = path.relative_to(folder)
+                found += [
+                    (_rank(name), len(relative.parts), relative, name) for name in _functions(path)
+                ]
     if not found:
         return None
     *_, path, name = min(found)
@@ -380,17 +316,6 @@ def find_function(folder: Path) -> Detected | None:
 def _rank(name: str) -> int:
     words = enumerate(_SEARCH_NAMES)
     return next((place for place, word in words if word in name.lower()), len(_SEARCH_NAMES))
-
-
-def _python_files(folder: Path) -> Iterator[Path]:
-    """Those that `python:` can import from here: beside it, or in packages below it."""
-    for path in sorted(islice(folder.glob("*.py"), _MAX_FILES)):
-        if not _SKIPPED.fullmatch(path.name):
-            yield path.relative_to(folder)
-    for package in sorted(islice(folder.glob("*/__init__.py"), _MAX_FILES)):
-        for path in sorted(islice(package.parent.glob("*.py"), _MAX_FILES)):
-            if not _SKIPPED.fullmatch(path.name) and path.name != "__init__.py":
-                yield path.relative_to(folder)
 
 
 def _functions(path: Path) -> Iterator[str]:
@@ -410,9 +335,7 @@ def _functions(path: Path) -> Iterator[str]:
 def find_datasets(folder: Path, columns: Sequence[str] = ()) -> Iterator[Detected]:
     """Folders in BEIR format, and tables of questions with expected ids.
 
-    Parameters:
-        folder: the project.
-        columns: names of columns that are called otherwise, as `--columns` has them.
+    `columns` are names of columns that are called otherwise, as `--columns` has them.
     """
     given = parse_columns(columns, COLUMNS)
     for path in _data_files(folder):
@@ -423,13 +346,6 @@ def find_datasets(folder: Path, columns: Sequence[str] = ()) -> Iterator[Detecte
         found = find_columns(names, COLUMNS, given)
         if found["query"] in names and (found["ids"] in names or found["doc_id"] in names):
             yield Detected(relative, f"{relative}: questions and expected ids")
-
-
-def other_tables(folder: Path) -> Iterator[str]:
-    """Tables that are no questions by the names of their columns, each with these names."""
-    for path in _data_files(folder):
-        if names := _column_names(path):
-            yield f"{path.relative_to(folder).as_posix()} ({', '.join(names)})"
 
 
 def _data_files(folder: Path) -> Iterator[Path]:
@@ -450,14 +366,8 @@ def _column_names(path: Path) -> list[str]:
     return [str(name) for name in row.fields] if isinstance(row, Record) else []
 
 
-def find_ci(folder: Path) -> str | None:
-    """`github` or `gitlab`: by the files that are there, else by the remote; None for neither."""
-    if (folder / ".github").is_dir():
-        return "github"
-    if (folder / ".gitlab-ci.yml").is_file() or (folder / ".gitlab").is_dir():
-        return "gitlab"
+def is_on_github(folder: Path) -> bool:
+    """By its files, else by its remote."""
     remote = (git.remote or "") if (git := read_git(folder)) else ""
     host = re.sub(r"^\w+://|^[^@/]+@", "", remote).partition("/")[0].partition(":")[0].lower()
-    if "gitlab" in host or os.environ.get("GITLAB_CI"):
-        return "gitlab"
-    return "github" if "github" in host else None
+    return (folder / ".github").is_dir() or "github" in host
