@@ -17,6 +17,7 @@ from tests.contract.running import running
 from tests.interop.server10 import agent_app
 
 from assay.cli.app import app
+from assay.extras import PACKAGES
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -118,12 +119,14 @@ def test_settings_are_shown_with_the_source_that_won(
     assert "ASSAY_TOPK" in json.loads(done.stdout)["unread_variables"]
 
 
-def test_the_installation_is_shown_in_words(tmp_path: Path) -> None:
-    variables = {"ASSAY_CACHE": str(tmp_path), "NFCORPUS_ARCHIVE": str(tmp_path / "absent.zip")}
-    done = run(variables=variables)
+def test_the_installation_is_shown_with_its_extras(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PACKAGES, "absent_package", "rare")
+    done = run(variables={"ASSAY_CACHE": str(tmp_path)})
     assert done.exit_code == 0
-    for words in ("a2a-sdk", "python", "notes", "bundled with Assay", "not downloaded", "default"):
-        assert words in done.output
+    for words in ("serve installed", "pip install 'agent-assay[rare]'", "default"):
+        assert words in " ".join(done.output.split())
 
 
 def test_a_cache_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Real Qdrant servers: addresses, keys, aliases, failover, and nodes that die."""
 
 import contextlib
-import json
-import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,14 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from click.testing import CliRunner
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from tests.search.cluster import running_cluster
 from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
-from assay.cli.app import app
 from assay.data import Dataset, Document
 from assay.errors import SearchError, SearchUnavailable, UsageError
 from assay.evaluation.evaluation import Evaluation
@@ -414,15 +410,3 @@ def test_an_index_is_built_while_a_node_dies(
     whole = ServerStore(qdrant_server.url, "whole")
     expected = _ranking(indexed(whole, embedder, _MANY))
     assert _ranking(indexed(store, embedder, _MANY)) == expected
-
-
-def test_doctor_says_which_server_keeps_the_index(
-    qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
-    found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
-    assert re.fullmatch(rf"Qdrant [\d.]+ at {qdrant_server.url}, 1 node", found["index"])
-    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
-    result = CliRunner().invoke(app, ["doctor", "--json"])
-    assert result.exit_code == 1
-    assert "http://127.0.0.1:9 does not respond" in json.loads(result.stdout)["problems"][0]

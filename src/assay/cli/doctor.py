@@ -3,11 +3,10 @@
 import asyncio
 import logging
 import os
-import platform
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,20 +17,12 @@ from rich.text import Text
 
 from assay.cli.options import read_config, use_named_target
 from assay.cli.settings import read_settings
-from assay.cli.verb import (
-    Result,
-    VerbGroup,
-    argument,
-    is_on_command_line,
-    option,
-    with_settings,
-)
+from assay.cli.verb import Result, VerbGroup, argument, is_on_command_line, option, with_settings
 from assay.data import load_dataset
 from assay.data.cache import cache_folder
-from assay.data.public_sources import archive_state, cached_archive
-from assay.errors import AssayError, DataError, TargetError
+from assay.errors import DataError, TargetError
 from assay.evaluation.plan import check_target_health, require_used_settings
-from assay.extras import PACKAGES, missing_extra
+from assay.extras import PACKAGES
 from assay.plugins import Plugin, installed_plugins
 from assay.privacy import private_mode
 from assay.report.console import labeled
@@ -45,17 +36,8 @@ if TYPE_CHECKING:
     from assay.targets.health_check import HealthReport, SampleCall
 
 
-_SETTINGS = (
-    "dataset",
-    "columns",
-    "top_k",
-    "timeout",
-    "mapping",
-    "request",
-    "headers",
-    "preset",
-    "answers",
-)
+_TARGET = ("mapping", "request", "headers", "preset", "answers")
+_SETTINGS = ("dataset", "columns", "top_k", "timeout", *_TARGET)
 _HELP = {
     "dataset": "Send a query of this data set, and check that it knows the ids of the response: "
     "a name, a folder or a table, as in assay eval. Default: one query about vitamin D, ids are "
@@ -74,8 +56,8 @@ def doctor(
         argument(
             "URL",
             "The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), or any other "
-            "target. If omitted: show the current settings, the kinds of targets, the versions and "
-            "the local data sets.",
+            "target. If omitted: show the current settings, the kinds of targets, plug-ins and "
+            "extras.",
         ),
     ] = None,
     query: Annotated[
@@ -167,20 +149,6 @@ def _answer_text(call: "SampleCall") -> str:
     return f"{sizes}: {call.answer}{more}"
 
 
-# Distributions, and the name of the import if it is another.
-_PACKAGES = {
-    "agent-assay": "assay",
-    "a2a-sdk": "a2a",
-    "mcp": "",
-    "httpx": "",
-    "starlette": "",
-    "uvicorn": "",
-    "onnxruntime": "",
-    "lightgbm": "",
-    "PyStemmer": "",
-    "numpy": "",
-}
-_SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 # Read directly, without an option.
 _PLAIN_VARIABLES = {
     "ASSAY_CACHE",
@@ -193,6 +161,7 @@ _PLAIN_VARIABLES = {
     "ASSAY_NOTE_MAPPING",
     "ASSAY_EMBEDDER_KEY",
 }
+_SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,30 +176,24 @@ class Setting:
 
 @dataclass(frozen=True)
 class Installation:
-    """What `assay doctor` prints without a URL, as its JSON has it.
-
-    `index` is where searches keep it: a folder, or a Qdrant server.
-    """
+    """What `assay doctor` prints without a URL, as its JSON has it."""
 
     settings: list[Setting]
     unread_variables: list[str]
     targets: dict[str, dict[str, str]]
     plugins: list[Plugin]
-    versions: dict[str, str]
-    cache: str
-    datasets: dict[str, str]
-    index: str
+    extras: dict[str, str]
     problems: list[str]
 
 
 def examine_installation(root: VerbGroup) -> Installation:
     """What is set up here."""
-    cache, cache_problem = _cache()
-    problems = [cache_problem] if cache_problem else []
-    index, index_problem = _index_place(cache)
-    problems += [index_problem] if index_problem else []
     plugins = list(installed_plugins())
-    problems += [plugin.error for plugin in plugins if plugin.error]
+    problems = [plugin.error for plugin in plugins if plugin.error]
+    try:
+        cache_folder()
+    except DataError as error:
+        problems.append(str(error))
     owners = metadata.packages_distributions().get("assay", [])
     problems += [  # whichever came last is imported
         f"{name} also installs the package 'assay': pip uninstall {name}, then install agent-assay"
@@ -248,27 +211,16 @@ def examine_installation(root: VerbGroup) -> Installation:
             for kind in TARGET_KINDS.values()
         },
         plugins=plugins,
-        versions=dict(_versions()),
-        cache=cache,
-        datasets={"notes": "bundled with Assay", "nfcorpus": _nfcorpus(cache_problem)},
-        index=index,
+        extras={extra: _extra(extra) for extra in sorted(set(PACKAGES.values()))},
         problems=problems,
     )
 
 
-def _index_place(cache: str) -> tuple[str, str]:
-    """Where the index is, and what is wrong with the server of QDRANT_URL, or ""."""
-    url = os.environ.get("QDRANT_URL")
-    if not url:
-        return os.environ.get("QDRANT_PATH") or f"{cache}/index", ""
-    try:
-        from assay.search.qdrant import describe_server
-
-        return describe_server(url, os.environ.get("QDRANT_API_KEY") or None), ""
-    except ImportError as error:
-        return "QDRANT_URL", str(missing_extra(error) or error)
-    except AssayError as error:
-        return "QDRANT_URL", str(error)
+def _extra(name: str) -> str:
+    packages = [package for package, extra in PACKAGES.items() if extra == name]
+    if all(map(find_spec, packages)):
+        return "installed"
+    return f"not installed; run: pip install 'agent-assay[{name}]'"
 
 
 def _option_settings(
@@ -297,33 +249,6 @@ def _variables(param: Any) -> list[str]:
     return [names] if isinstance(names, str) else names
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    yield "python", f"{platform.python_version()} ({sys.executable})"
-    for package, module in _PACKAGES.items():
-        try:
-            yield package, metadata.version(package)
-        except metadata.PackageNotFoundError:
-            extra = PACKAGES.get(module or package)
-            command = f"; run: pip install 'agent-assay[{extra}]'" if extra else ""
-            yield package, f"not installed{command}"
-
-
-def _cache() -> tuple[str, str]:
-    """The cache folder, and what is wrong with it."""
-    try:
-        return str(cache_folder()), ""
-    except DataError as error:
-        return os.environ.get("ASSAY_CACHE", ""), str(error)
-
-
-def _nfcorpus(cache_problem: str) -> str:
-    if named := os.environ.get("NFCORPUS_ARCHIVE"):
-        return archive_state(Path(named).expanduser(), "NFCORPUS_ARCHIVE")
-    if cache_problem:
-        return "not available: the cache cannot be used"
-    return archive_state(cached_archive(), "the cache")
-
-
 def _rendered_installation(found: Installation) -> Iterator[Any]:
     yield Text("current settings", style="bold")
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -343,12 +268,8 @@ def _rendered_installation(found: Installation) -> Iterator[Any]:
         f"from {each.package}"
         for each in found.plugins
     }
-    sections = {
-        "targets": {n: f"{k['syntax']}: {k['description']}" for n, k in found.targets.items()},
-        "plug-ins": plugins,
-        "versions": found.versions,
-        "data": {"cache": found.cache, "index": found.index, **found.datasets},
-    }
+    targets = {n: f"{k['syntax']}: {k['description']}" for n, k in found.targets.items()}
+    sections = {"targets": targets, "plug-ins": plugins, "extras": found.extras}
     for title, lines in sections.items():
         if lines:
             yield from ("", Text(title, style="bold"))

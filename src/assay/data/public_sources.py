@@ -143,13 +143,6 @@ def cached_archive() -> Path:
     return cache_folder() / "nfcorpus.zip"
 
 
-def archive_state(path: Path, where: str) -> str:
-    """What is at `path`, which `where` names; nothing is downloaded."""
-    if not path.is_file():
-        return f"not downloaded; {where} looks for it at {path}"
-    return f"{path} is damaged or another file" if _wrong_hash(path) else f"{path}, from {where}"
-
-
 def _wrong_hash(path: Path) -> str:
     """The hash that is not as published; "" if the file is the archive. Raises `OSError`."""
     for name, expected in HASHES.items():

@@ -423,16 +423,6 @@ def require_version(version: str, url: str) -> None:
         )
 
 
-def describe_server(urls: str, api_key: str | None) -> str:
-    """`Qdrant 1.17.0 at http://localhost:6333, 3 nodes`; raises what a search would."""
-    shown = shown_addresses(urls)
-    client = connect(urls, api_key)
-    with server_errors(shown):
-        version, nodes = client.info().version, count_nodes(client)
-    client.close()
-    return f"Qdrant {version} at {shown}, {nodes} node{'s' * (nodes > 1)}"
-
-
 def count_nodes(client: QdrantClient) -> int:
     """Of the cluster; 1 for a server that stands alone."""
     status = client.cluster_status()
