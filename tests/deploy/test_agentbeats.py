@@ -15,7 +15,7 @@ import pytest
 from tests.loopback import own_address
 from tests.serve.serving import stream
 
-from assay.serve.green.request import parse_eval_request
+from assay.serve.green.request import EvalRequest
 from assay.serve.purple import PROFILE as PURPLE
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,8 @@ def test_a_manifest_offers_a2a_on_the_port_it_listens_on(manifest: Any) -> None:
 )
 def test_the_default_requests_are_understood_in_full(config: dict[str, Any]) -> None:
     (role,) = GREEN["metadata"]["participant_roles"]
-    asked = parse_eval_request({"participants": {role: "http://agent"}, "config": config})
+    request = {"participants": {role: "http://agent"}, "config": config}
+    asked = EvalRequest.model_validate(request)
     assert not asked.config.model_extra
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serve.serving import send, serving
+from tests.serve.serving import finds, send, serving
 from tests.tiny_dataset import tiny_dataset
 
 from assay.data import Dataset
@@ -18,7 +18,7 @@ from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.run.folder import list_runs
 from assay.serve.green.agent import green_app
-from assay.serve.purple import PROFILE, Find, purple_app
+from assay.serve.purple import PROFILE, purple_app
 from assay.serve.ui.app import ui_app
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
@@ -44,14 +44,11 @@ def queries() -> list[str]:
 async def agent(every: int) -> AsyncIterator[str]:
     """Right on every `every`-th query and wrong on the others."""
 
-    async def find(query: str, top_k: int) -> list[str]:
+    async def find(query: str) -> list[str]:
         number = int(query.removeprefix("word"))
         return [f"d{number}" if number % every == 0 else "d0"]
 
-    async def load(_progress: Progress) -> Find:
-        return find
-
-    async with serving(purple_app(load)) as url:
+    async with serving(purple_app(finds(find))) as url:
         yield url
 
 

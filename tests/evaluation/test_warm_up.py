@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from tests.serve.serving import serving
+from tests.serve.serving import finds, serving
 
 from assay.data import Dataset
 from assay.errors import TargetError, TargetLoading
@@ -267,11 +267,8 @@ def searching(query: str) -> list[str]:
     return [f"d{query.split()[1]}"]
 
 
-async def load_at_once(_progress: object) -> Any:
-    async def find(query: str, _top_k: int) -> list[str]:
-        return searching(query)
-
-    return find
+async def find(query: str) -> list[str]:
+    return searching(query)
 
 
 async def test_an_agent_that_shows_progress_is_waited_for_longer(
@@ -314,7 +311,7 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     monkeypatch.setattr("assay.targets.a2a_card._CARD_SECONDS", 1.0)
     data = make_dataset(3)
     said: list[str] = []
-    async with serving(Gateway(purple_app(load_at_once), 1 + (not silent), silent=silent)) as url:
+    async with serving(Gateway(purple_app(finds(find)), 1 + (not silent), silent=silent)) as url:
         config = RunConfig(target=f"a2a:{url}", retries=0)
         run = await Evaluation.plan(config, data).start(
             open_agent(config, data), tmp_path, events=Events(message=said.append)
@@ -328,7 +325,7 @@ async def test_without_a_warm_up_such_an_agent_is_reported_at_once(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
     data = make_dataset(3)
-    async with serving(Gateway(purple_app(load_at_once), 1)) as url:
+    async with serving(Gateway(purple_app(finds(find)), 1)) as url:
         config = RunConfig(target=f"a2a:{url}", warm_up=0)
         with pytest.raises(
             TargetLoading, match="responds with HTTP 503: the agent has not started yet"

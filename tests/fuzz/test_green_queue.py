@@ -10,19 +10,25 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.fuzz.mutation import examples
+from tests.serve.serving import loads
 
 from assay.errors import RunError, TargetError
 from assay.evaluation.evaluation import Events
+from assay.net.outbound import UNRESTRICTED
+from assay.progress import silent
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.state import RunState
+from assay.serve.a2a import ServerUnavailable
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.green.request import EvaluationSpec
+from assay.serve.readiness import Loading
 
 RUNNING, WAITING, KEPT = 2, 2, 3
 PATIENCE_S = 20
@@ -98,6 +104,9 @@ class GreenQueue(RuleBasedStateMachine):
         self.patches: list[Any] = [
             mock.patch.object(green_jobs, "KEPT", KEPT),
             mock.patch.object(green_jobs, "run_evaluation", self._evaluate),
+            mock.patch.object(green_jobs, "read_request", lambda _model, name: name),
+            mock.patch.object(green_jobs, "agent_url", return_value="http://agent.example"),
+            mock.patch.object(green_jobs, "to_spec", self._spec),
             mock.patch.object(green_jobs, "render_report", return_value=""),
             mock.patch.object(green_jobs, "log_exception"),
             mock.patch.object(green_jobs._logger, "error"),
@@ -108,7 +117,13 @@ class GreenQueue(RuleBasedStateMachine):
 
     def _open_queue(self) -> None:
         self.queue = JobQueue(
-            lambda _url: mock.Mock(findings=()), self.out, running=RUNNING, waiting=WAITING
+            Loading(lambda: loads(mock.Mock())(silent)),
+            self.out,
+            UNRESTRICTED,
+            "tiny",
+            running=RUNNING,
+            waiting=WAITING,
+            open_agent=lambda _url: mock.Mock(findings=()),
         )
         self.jobs: list[tuple[EvaluationJob, FakeEvaluation]] = []
         self.ended: dict[str, JobState] = {}
@@ -141,23 +156,26 @@ class GreenQueue(RuleBasedStateMachine):
 
     @rule(ends=st.lists(st.sampled_from(sorted(ENDS)), min_size=1, max_size=4))
     def submit(self, ends: list[str]) -> None:
-        """As the service does: only while there is room."""
         for end in ends:
-            assert self.queue.is_full() is (len(self._unfinished()) >= RUNNING + WAITING)
-            if not self.queue.is_full():
+            if len(self._unfinished()) < RUNNING + WAITING:
                 self._submit(end)
+            else:
+                self._expect_no_room()
         self._settle()
 
     def _submit(self, end: str) -> None:
         evaluation = FakeEvaluation(f"run-{len(self.planned)}", end)
         self.planned.append(evaluation)
-        spec = EvaluationSpec("http://agent.example", RunConfig(evaluation.name), False, ())
-
-        async def start() -> EvaluationJob:
-            return self.queue.submit(spec, mock.Mock(), f"task-{evaluation.name}")
-
-        job = self._run(start)
+        name = evaluation.name
+        job = self._run(lambda: self.queue.submit(name, f"task-{name}"))
         self.jobs.append((job, evaluation))
+
+    def _spec(self, name: str, *_: object) -> EvaluationSpec:
+        return EvaluationSpec(RunConfig(name), False, ())
+
+    def _expect_no_room(self) -> None:
+        with pytest.raises(ServerUnavailable):
+            self._run(lambda: self.queue.submit("one too many"))
 
     @precondition(lambda self: self._unfinished())
     @rule(which=_which)
@@ -186,7 +204,7 @@ class GreenQueue(RuleBasedStateMachine):
     def restart(self) -> None:
         unfinished = [job.id for job, _ in self._unfinished()]
         self._run(self.queue.close)
-        assert self.queue.is_full()
+        self._expect_no_room()
         for job, _ in self.jobs:
             assert job.state.is_final
             assert job.id not in unfinished or job.state is JobState.CANCELED
@@ -198,7 +216,8 @@ class GreenQueue(RuleBasedStateMachine):
             return
         found = [job for job, _ in self.jobs if self.queue.get(job.id) is job]
         assert all(job in found for job, _ in self._unfinished())
-        assert len(found) - len(self._unfinished()) == min(KEPT, len(self.ended))
+        ended = len(found) - len(self._unfinished())
+        assert min(KEPT, len(self.ended)) <= ended <= KEPT + RUNNING + WAITING
         assert all(evaluation.starts <= 1 for evaluation in self.planned)
         begun = [evaluation.begun.is_set() for _, evaluation in self._unfinished()]
         assert begun == [place < RUNNING for place in range(len(begun))]

@@ -20,9 +20,7 @@ from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
 from assay.serve.contract_agents.apps import agents_app
 from assay.serve.green.agent import green_app
-from assay.serve.green.jobs import JobQueue
 from assay.serve.mcp.app import mcp_app
-from assay.targets.a2a import A2AAgent
 
 RUN = b"""{"request_id": "r", "task_type": "RAG_RETRIEVE", "budgets": {"timeout_ms": 900},
 "inputs": {"query": "tea", "topK": 3, "metadataFilters": {"year": {"gte": 2019}}}}"""
@@ -46,8 +44,7 @@ def green(folder: Path) -> object:
 
     # No agent can be called, wherever a generated address leads.
     policy = OutboundPolicy(public_only=True)
-    jobs = JobQueue(lambda url: A2AAgent(url, policy=policy), folder)
-    return green_app(load, source="tiny", out=folder, policy=policy, token=None, queue=jobs)
+    return green_app(load, source="tiny", out=folder, policy=policy)
 
 
 SERVERS: dict[str, Callable[[Path], object]] = {

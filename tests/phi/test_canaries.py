@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.contract_agents.sample_agents import make_knowledge
 from tests.phi.recording import CANARY, Recording, asking
-from tests.serve.serving import NEW, request_0_3, request_1_0, serving
+from tests.serve.serving import NEW, finds, request_0_3, request_1_0, serving
 from tests.serve_mcp.serving import make_retrieval
 
 from assay.data import Dataset, Document, Query
@@ -27,7 +27,7 @@ from assay.progress import Progress
 from assay.serve.contract_agents.apps import TASKS, agents_app
 from assay.serve.green.agent import green_app
 from assay.serve.mcp.app import mcp_app
-from assay.serve.purple import Find, purple_app
+from assay.serve.purple import purple_app
 from assay.serve.retrieval import Retrieval
 from assay.serve.ui.app import ui_app
 
@@ -68,19 +68,20 @@ async def good_retrieval(_progress: Progress) -> Retrieval:
     return make_retrieval()
 
 
-async def load_find(_progress: Progress) -> Find:
-    async def find(query: str, _top_k: int) -> list[str]:
-        if "break" in query:
-            raise RuntimeError(f"cannot search for {query}")
-        return ["MED-1"]
-
-    return find
+async def find_or_break(query: str) -> list[str]:
+    if "break" in query:
+        raise RuntimeError(f"cannot search for {query}")
+    return ["MED-1"]
 
 
 async def load_dataset(_progress: Progress) -> Dataset:
     documents = {"d1": Document("d1", "", "word")}
     queries = {"q1": Query("q1", f"word {CANARY}")}
     return Dataset("tiny", documents, queries, {"test": {"q1": {"d1": 1}}})
+
+
+def purple(_folder: Path) -> ASGIApp:
+    return purple_app(finds(find_or_break))
 
 
 def green(folder: Path) -> ASGIApp:
@@ -165,9 +166,6 @@ def a2a_requests() -> Iterator[Sent]:
     for message in (*made, spoiled, old, unknown, {**unknown, "method": "GetTask"}):
         yield "POST", "/", message, {}
         yield "POST", "/", message, NEW
-    for path in ("/a2a/rest/message:send", "/a2a/rest/v1/message:send"):
-        yield "POST", path, {"message": {"parts": CANARY, "content": CANARY}}, {}
-    yield "GET", f"/a2a/rest/tasks/{CANARY}", None, {}
 
 
 def green_requests() -> Iterator[Sent]:
@@ -217,13 +215,13 @@ def agent(task: str, **options: Any) -> Server:
     )
 
 
-A2A_PATHS = ("/", "/a2a/rest/message:send", "/.well-known/agent-card.json")
+A2A_PATHS = ("/", "/.well-known/agent-card.json")
 MCP_PATHS = ("/mcp", "/search_nfcorpus", "/stats", "/health_check")
 SERVERS = {
     **{task: agent(task) for task in TASKS},
     "RAG_RETRIEVE, broken": agent("RAG_RETRIEVE", load=leaky_retrieval),
     "LIT_RETRIEVAL, broken": agent("LIT_RETRIEVAL", load=leaky_retrieval),
-    "purple": Server(lambda _: purple_app(load_find), a2a_requests, A2A_PATHS, quotes=True),
+    "purple": Server(purple, a2a_requests, A2A_PATHS, quotes=True),
     "green": Server(green, green_requests, (*A2A_PATHS, "/tasks"), quotes=True),
     "mcp": Server(lambda _: mcp_app(good_retrieval), mcp_requests, MCP_PATHS, quotes=True),
     "mcp, broken": Server(lambda _: mcp_app(leaky_retrieval), mcp_requests, MCP_PATHS, quotes=True),
@@ -321,7 +319,7 @@ async def mcp_errors(url: str, era: str) -> list[str]:
 async def test_an_evaluation_logs_no_query(
     log: Recording, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    async with serving(green(tmp_path)) as url, serving(purple_app(load_find)) as purple:
+    async with serving(green(tmp_path)) as url, serving(purple_app(finds(find_or_break))) as purple:
         caller = Caller(http, url)
         order = {"participants": {"retrieval_agent": purple}, "config": {"num_queries": 1}}
         started = json.loads(await caller.send("POST", "/tasks", order, {}))
@@ -345,7 +343,7 @@ async def breaks(scope: Scope, receive: Receive, send: Send) -> None:
 async def test_a_request_id_that_is_none_is_replaced(
     header: str, log: Recording, http: httpx.AsyncClient
 ) -> None:
-    async with serving(purple_app(load_find)) as url:
+    async with serving(purple_app(finds(find_or_break))) as url:
         with asking():
             answer = await http.get(f"{url}/health", headers={"X-Request-ID": header})
     assert CANARY not in answer.headers["x-request-id"]

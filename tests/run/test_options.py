@@ -230,8 +230,8 @@ except RunError as error:
 assert "toy" in str(RunHeader.model_json_schema())
 print("schema")
 from assay.data import load_dataset
-from assay.serve.green.request import parse_eval_request, to_spec
+from assay.serve.green.request import EvalRequest, to_spec
 asked = {"participants": {"retrieval_agent": "http://localhost:1"}, "config": {"toy_value": 4}}
-assert to_spec(parse_eval_request(asked), load_dataset("notes"), "notes", 1).config.toy == 4
+assert to_spec(EvalRequest.model_validate(asked), load_dataset("notes"), "notes", 1).config.toy == 4
 print("request")
 """

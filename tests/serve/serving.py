@@ -2,17 +2,39 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
+from assay.progress import Progress
 from assay.serve.listening import GracefulServer, bind, url_of
+from assay.serve.purple import Load
+from assay.targets.protocol import AgentAnswer
 
 NEW = {"A2A-Version": "1.0"}
+T = TypeVar("T")
+
+
+def loads(value: T) -> Callable[[Progress], Awaitable[T]]:
+    """What loads at once."""
+
+    async def load(_progress: Progress) -> T:
+        return value
+
+    return load
+
+
+def finds(search: Callable[[str], Awaitable[list[str]]]) -> Load:
+    """The search of a purple agent: the ids that `search` finds for a query."""
+
+    async def find(query: str, _top_k: int) -> AgentAnswer:
+        return AgentAnswer(tuple(await search(query)))
+
+    return loads(find)
 
 
 @asynccontextmanager

@@ -1,100 +1,62 @@
-"""Evaluations in line: each once, none that was called off, and not kept for ever."""
+"""How evaluations end: with an agent that fails, or that cannot be used."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.serve.serving import loads
 
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.outbound import UNRESTRICTED
+from assay.progress import silent
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
-from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
+from assay.serve.readiness import Loading
 from assay.targets.protocol import AgentAnswer, AgentInfo
 
 
-class Gate:
-    """An agent that answers when it is let; counts how often it was opened."""
+class Failing:
+    """An agent that answers so many times, and then no more."""
 
-    info = AgentInfo(name="gate", protocol="python")
+    info = AgentInfo(name="failing", protocol="python")
+    findings = ()
 
-    def __init__(self) -> None:
-        self.opened = 0
-        self.begun = asyncio.Event()
-        self.loop = asyncio.get_running_loop()
-        self.open_gate = asyncio.Event()
+    def __init__(self, answers: int, unusable: str = "") -> None:
+        self.answers = answers
+        self.unusable = unusable
 
     async def open(self) -> None:
-        self.opened += 1
-        self.loop.call_soon_threadsafe(self.begun.set)
+        if self.unusable:
+            raise UsageError(self.unusable)
 
     async def close(self) -> None: ...
 
-    async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        waiting = asyncio.run_coroutine_threadsafe(self.open_gate.wait(), self.loop)
-        await asyncio.wrap_future(waiting)
-        return AgentAnswer(())
-
-
-@asynccontextmanager
-async def line(out: Path, **limits: int) -> AsyncIterator[tuple[JobQueue, Gate]]:
-    gate = Gate()
-    jobs = JobQueue(lambda _url: gate, out, **limits)
-    yield jobs, gate
-    gate.open_gate.set()
-    await jobs.close()
-
-
-def order(tiny: Dataset) -> EvaluationSpec:
-    asked = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
-    return to_spec(parse_eval_request(asked), tiny, "tiny", 2)
-
-
-async def end_of(job: EvaluationJob) -> JobState:
-    async with asyncio.timeout(30):
-        return [state async for state in job.updates(600)][-1]
-
-
-async def test_a_task_id_runs_once(tiny: Dataset, out: Path) -> None:
-    async with line(out) as (jobs, gate):
-        gate.open_gate.set()
-        job = jobs.submit(order(tiny), tiny, "t1")
-        with pytest.raises(ValueError, match="once"):
-            jobs.submit(order(tiny), tiny, "t1")
-        assert await end_of(job) is JobState.COMPLETED
-        with pytest.raises(ValueError, match="once"):
-            jobs.submit(order(tiny), tiny, "t1")
-    assert gate.opened == 1
-    assert len(list(out.glob("*/run.json"))) == 1
-
-
-class Failing(Gate):
-    """An agent that answers so many times, and then no more."""
-
-    answers = 0
-
-    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+    async def ask(self, _query: str, _top_k: int) -> AgentAnswer:
         if self.answers:
             self.answers -= 1
             return AgentAnswer(())
-        raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500 from http://h/agent")
+        raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500 from the agent")
+
+
+async def evaluate(agent: Any, tiny: Dataset, out: Path) -> EvaluationJob:
+    loading = Loading(lambda: loads(tiny)(silent))
+    queue = JobQueue(loading, out, UNRESTRICTED, "tiny", 2, open_agent=lambda _url: agent)
+    request = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
+    job = await queue.submit(request)
+    assert [state async for state in job.updates(600)][-1].is_final
+    await queue.close()
+    return job
 
 
 async def test_the_log_has_the_class_of_an_error_and_not_its_text(
     tiny: Dataset, out: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Unusable(Failing):
-        async def open(self) -> None:
-            raise UsageError("the answer was 'a secret of the documents'")
-
-    jobs = JobQueue(lambda _url: Unusable(), out)
-    job = jobs.submit(order(tiny), tiny)
-    assert await end_of(job) is JobState.FAILED
+    agent = Failing(0, unusable="the answer was 'a secret of the documents'")
+    job = await evaluate(agent, tiny, out)
+    assert job.state is JobState.FAILED
     assert "secret" in job.describe()
     assert f"evaluation failed task_id={job.id} exception=UsageError" in caplog.text
     assert "secret" not in caplog.text
-    await jobs.close()
 
 
 @pytest.mark.parametrize(
@@ -107,11 +69,6 @@ async def test_the_log_has_the_class_of_an_error_and_not_its_text(
 async def test_an_agent_that_answered_nothing_has_failed_and_not_scored_zero(
     tiny: Dataset, out: Path, answers: int, state: JobState, words: str
 ) -> None:
-    agent = Failing()
-    agent.answers = answers
-    jobs = JobQueue(lambda _url: agent, out)
-    job = jobs.submit(order(tiny), tiny)
-    assert await end_of(job) is state
+    job = await evaluate(Failing(answers), tiny, out)
+    assert job.state is state
     assert job.describe().startswith(words)
-    assert "http://h" not in job.describe()
-    await jobs.close()

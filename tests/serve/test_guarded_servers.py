@@ -12,18 +12,17 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 from tests.contract_agents.sample_agents import make_knowledge
-from tests.serve.serving import serving
+from tests.serve.serving import finds, loads, serving
 from tests.serve_mcp.serving import load_tiny
 
 from assay.contract.server import ServingLimits
 from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
-from assay.progress import Progress
 from assay.serve import guards
 from assay.serve.contract_agents import apps
 from assay.serve.green.agent import green_app
 from assay.serve.mcp.app import mcp_app
-from assay.serve.purple import Find, purple_app
+from assay.serve.purple import purple_app
 from assay.serve.ui.app import ui_app
 
 TOKEN = "t0ken"
@@ -58,20 +57,14 @@ def server(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def build(server: str, tmp_path: Path, tiny: Dataset) -> Build:
-    async def load_dataset(_progress: Progress) -> Dataset:
-        return tiny
-
-    async def load_find(_progress: Progress) -> Find:
-        async def find(_query: str, _top_k: int) -> list[str]:
-            return []
-
-        return find
+    async def find_nothing(_query: str) -> list[str]:
+        return []
 
     builders: dict[str, Build] = {
         "green": partial(
-            green_app, load_dataset, source="tiny", out=tmp_path / "runs", policy=UNRESTRICTED
+            green_app, loads(tiny), source="tiny", out=tmp_path / "runs", policy=UNRESTRICTED
         ),
-        "purple": partial(purple_app, load_find),
+        "purple": partial(purple_app, finds(find_nothing)),
         "mcp": partial(mcp_app, load_tiny),
         "agent": partial(apps.agents_app, ["POLICY_REVIEW"], make_knowledge(tmp_path)),
         "ui": partial(ui_app, tmp_path / "runs"),

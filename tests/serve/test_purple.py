@@ -2,34 +2,37 @@
 
 import asyncio
 import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 import pytest
-from tests.serve.serving import NEW, request_1_0, send, serving, words
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from pydantic import Field
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+from tests.serve.serving import NEW, finds, request_1_0, send, serving, words
 
 from assay.data import load_dataset
+from assay.errors import AgentFailure
 from assay.evaluation.evaluation import Evaluation
-from assay.progress import Progress
+from assay.progress import Progress, silent
 from assay.run.config import RunConfig
-from assay.serve.purple import Find, Load, local_search, purple_app
+from assay.serve.purple import Find, local_search, mcp_search, purple_app
 from assay.targets.a2a import A2AAgent
-from assay.targets.builtin import BuiltinAnswers
+from assay.targets.protocol import AgentAnswer
 
 SECRET = "patient Jane Roe"
 ASKED = {"query": "bone health", "top_k": 3}
 
 
-async def _five(query: str, top_k: int) -> list[str]:
+async def _five(_query: str) -> list[str]:
     return ["d1", "d2", "d1", "d3", "d4", "d5"]
-
-
-def finding(find: Find) -> Load:
-    async def load(_progress: Progress) -> Find:
-        return find
-
-    return load
 
 
 def doc_ids(task: Any) -> list[str]:
@@ -48,7 +51,7 @@ async def test_answers_are_ranked_distinct_and_at_most_top_k(
 ) -> None:
     """Data parts turn 2 into 2.0 on their way through protobuf."""
     asked = {"query": "bone health"} | ({} if top_k is None else {"top_k": top_k})
-    async with serving(purple_app(finding(_five))) as url:
+    async with serving(purple_app(finds(_five))) as url:
         task = await send(http, url, asked, as_data=as_data)
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert doc_ids(task) == ["d1", "d2", "d3", "d4", "d5"][:count]
@@ -64,16 +67,15 @@ async def test_answers_are_ranked_distinct_and_at_most_top_k(
         ({"query": SECRET, "top_k": True}, "top_k"),
         ({"query": SECRET, "top_k": 0}, "top_k"),
         ({"query": SECRET, "top_k": 2.5}, "top_k"),
-        ({"query": SECRET, "top_k": SECRET}, "top_k"),
         ({"query": SECRET, "top_k": 1001}, "top_k"),
         (SECRET, "message"),
-        ([SECRET], "message"),
+        ([SECRET], "request"),
     ],
 )
 async def test_a_bad_request_fails_naming_the_field_and_echoes_nothing(
     http: httpx.AsyncClient, content: Any, field: str
 ) -> None:
-    async with serving(purple_app(finding(_five))) as url:
+    async with serving(purple_app(finds(_five))) as url:
         answer = await http.post(url, json=request_1_0(content), headers=NEW)
     task = answer.json()["result"]["task"]
     assert task["status"]["state"] == "TASK_STATE_FAILED"
@@ -85,11 +87,11 @@ async def test_a_bad_request_fails_naming_the_field_and_echoes_nothing(
 async def test_an_exception_never_reaches_the_client_or_the_log(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(query: str, top_k: int) -> list[str]:
+    async def broken(query: str) -> list[str]:
         raise RuntimeError(f"cannot search for {query}")
 
     caplog.set_level(logging.INFO)
-    async with serving(purple_app(finding(broken))) as url:
+    async with serving(purple_app(finds(broken))) as url:
         answer = await http.post(url, json=request_1_0({"query": SECRET}), headers=NEW)
     task = answer.json()["result"]["task"]
     assert task["status"]["state"] == "TASK_STATE_FAILED"
@@ -111,7 +113,7 @@ async def test_card_and_health_come_before_the_index_and_requests_wait_for_it(
     async def load(progress: Progress) -> Find:
         progress("indexing", 10, 40)
         await loaded.wait()
-        return _five
+        return await finds(_five)(silent)
 
     async with serving(purple_app(load)) as url:
         assert (await http.get(f"{url}/.well-known/agent-card.json")).status_code == 200
@@ -132,7 +134,7 @@ async def test_a_burst_is_searched_a_few_at_once_and_answered_in_full(
 ) -> None:
     running = most = 0
 
-    async def slow(query: str, top_k: int) -> list[str]:
+    async def slow(_query: str) -> list[str]:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -140,22 +142,20 @@ async def test_a_burst_is_searched_a_few_at_once_and_answered_in_full(
         running -= 1
         return ["d1"]
 
-    async with serving(purple_app(finding(slow), in_flight=3)) as url:
+    async with serving(purple_app(finds(slow), in_flight=3)) as url:
         tasks = await asyncio.gather(*(send(http, url, ASKED) for _ in range(12)))
     assert [doc_ids(task) for task in tasks] == [["d1"]] * 12
     assert most == 3
 
 
 async def test_the_token_guards_everything_but_card_and_health(http: httpx.AsyncClient) -> None:
-    async with serving(purple_app(finding(_five), token="sesame")) as url:
+    async with serving(purple_app(finds(_five), token="sesame")) as url:
         card = (await http.get(url)).json()
         assert card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"] == "bearer"
         assert card["security"] == [{"bearer": []}]
         assert (await http.get(f"{url}/health")).status_code == 200
-        for path in ("/", "/a2a/rest/message:send"):
-            refused = await http.post(url + path, json=request_1_0(ASKED), headers=NEW)
-            assert refused.status_code == 401
-            assert refused.headers["www-authenticate"] == "Bearer"
+        refused = await http.post(url, json=request_1_0(ASKED), headers=NEW)
+        assert refused.status_code == 401
         bearer = {"Authorization": "Bearer sesame"}
         answer = await http.post(url, json=request_1_0(ASKED), headers=NEW | bearer)
         assert doc_ids(answer.json()["result"]["task"]) == ["d1", "d2", "d3"]
@@ -166,7 +166,7 @@ async def test_with_answers_the_artifact_cites_what_it_quotes_and_the_card_says_
 ) -> None:
     """Over the wire: the card's second skill, then `assay eval a2a:URL --answers`."""
     notes = load_dataset("notes")
-    load, stop = local_search("notes", "bm25", BuiltinAnswers(None))
+    load, stop = local_search("notes", "bm25", answers=True)
     async with serving(purple_app(load, answers=True, on_stop=stop)) as url:
         card = (await http.get(url)).json()
         config = RunConfig(target=f"a2a:{url}", dataset="notes", answers=True, num_queries=8)
@@ -175,3 +175,95 @@ async def test_with_answers_the_artifact_cites_what_it_quotes_and_the_card_says_
     assert run.report.answers is not None
     assert run.report.answers.answered == 8
     assert run.report.answers.metrics["citation_precision"] > 0
+
+
+# --- search through somebody else's MCP server ----------------------------------------------------
+
+HITS = [{"doc_id": f"MED-{i}", "score": 1.0, "title": "", "text": ""} for i in (3, 1, 3, 2)]
+FOUND = ["MED-3", "MED-1", "MED-2"]
+
+
+def mcp_server(asked: list[int] | None = None) -> Starlette:
+    server = MCPServer("search")
+
+    @server.tool()
+    def search_nfcorpus(
+        query: str, top_k: Annotated[int, Field(ge=1, le=20)] = 5
+    ) -> dict[str, Any]:
+        if query == "broken":
+            raise ValueError("on purpose")
+        if asked is not None:
+            asked.append(top_k)
+        return {"results": HITS}
+
+    return server.streamable_http_app()
+
+
+@asynccontextmanager
+async def searching(search_url: str) -> AsyncIterator[str]:
+    load, stop = mcp_search(search_url)
+    async with serving(purple_app(load, on_stop=stop)) as url:
+        yield url
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/mcp"])
+async def test_the_tool_of_an_mcp_server_is_asked(http: httpx.AsyncClient, suffix: str) -> None:
+    async with serving(mcp_server()) as there, searching(there + suffix) as url:
+        answers = await asyncio.gather(*(send(http, url, {"query": "x"}) for _ in range(5)))
+    assert [doc_ids(task) for task in answers] == [FOUND] * 5
+
+
+async def test_an_error_of_the_tool_fails_the_task_in_our_words(http: httpx.AsyncClient) -> None:
+    async with serving(mcp_server()) as there, searching(there) as url:
+        task = await send(http, url, {"query": "broken"})
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert words(task) == "the tool answered with an error"
+
+
+async def test_the_search_server_may_be_started_after_the_agent(http: httpx.AsyncClient) -> None:
+    ready = asyncio.Event()
+    inner = mcp_server()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        away = scope["type"] == "http" and not ready.is_set()
+        await (JSONResponse({}, 503) if away else inner)(scope, receive, send)
+
+    async with serving(app) as there, searching(there) as url:
+        assert (await http.get(f"{url}/health/ready")).json()["index"] == "loading"
+        asking = asyncio.create_task(send(http, url, {"query": "x"}))
+        ready.set()
+        assert doc_ids(await asking) == FOUND
+
+
+async def test_a_search_server_that_was_started_anew_is_found_again() -> None:
+    async def run(port: int) -> tuple[uvicorn.Server, "asyncio.Task[None]", int]:
+        listener = socket.create_server(("127.0.0.1", port))
+        server = uvicorn.Server(uvicorn.Config(mcp_server(), log_config=None))
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        return server, task, listener.getsockname()[1]
+
+    server, task, port = await run(0)
+    load, stop = mcp_search(f"http://127.0.0.1:{port}")
+    assert stop is not None
+    try:
+        find = await load(silent)
+        assert await find("x", 5) == AgentAnswer(("MED-3", "MED-1", "MED-3", "MED-2"))
+        server.should_exit = True
+        await task
+        with pytest.raises(AgentFailure):
+            await find("x", 5)
+        server, task, _ = await run(port)
+        assert (await find("x", 5)).doc_ids
+    finally:
+        await stop()
+        server.should_exit = True
+        await task
+
+
+async def test_a_server_is_asked_for_no_more_than_it_gives(http: httpx.AsyncClient) -> None:
+    asked: list[int] = []
+    async with serving(mcp_server(asked)) as there, searching(there) as url:
+        for top_k in (3, 20, 1000):
+            task = await send(http, url, {"query": "x", "top_k": top_k})
+            assert doc_ids(task) == FOUND
+    assert asked == [3, 20, 20]

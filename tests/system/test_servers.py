@@ -117,7 +117,7 @@ def test_a_wrong_search_address_is_the_reason_of_every_answer(tmp_path: Path) ->
     said = answer["result"]["status"]["message"]["parts"][0]["text"]
     assert answer["result"]["status"]["state"] == "failed"
     for text in (said, logged):
-        assert f"waiting for a search server at {wrong} (connection refused" in text
+        assert f"waiting for a search server at {wrong}: connection refused" in text
     assert ready.status_code == 503
 
 

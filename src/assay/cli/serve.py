@@ -66,8 +66,7 @@ def purple(
         if mcp_server_url:
             load, close = served.mcp_search(mcp_server_url)
         else:
-            writer = served.configured_answers() if answers else None
-            load, close = served.local_search(dataset, mode, writer)
+            load, close = served.local_search(dataset, mode, answers=answers)
         app = served.purple_app(
             load,
             dataset=None if mcp_server_url else dataset,

@@ -1,4 +1,4 @@
-"""Both A2A agents: card, JSON-RPC at `/`, REST, tasks, health, behind the guards.
+"""Both A2A agents: card, JSON-RPC at `/`, tasks, health, behind the guards.
 
 The card is one document that 0.3 and 1.0 clients both understand, at three addresses. Unless an
 address is configured, it names the one by which it was requested: a wildcard or a container's own
@@ -12,9 +12,9 @@ queues further messages behind a task and keeps them in its history; here a task
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import PurePath
@@ -23,23 +23,20 @@ from urllib.parse import urlsplit
 
 import orjson
 from a2a.helpers import get_data_parts, get_text_parts, new_task, new_text_part
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import (
+    AgentExecutor,
+    RequestContext,
+    SimpleRequestContextBuilder,
+)
 from a2a.server.agent_execution.active_task import TERMINAL_TASK_STATES
 from a2a.server.context import ServerCallContext
-from a2a.server.events import Event, EventQueue
+from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.request_handlers.response_helpers import agent_card_to_dict
-from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
+from a2a.server.routes import create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as pb
-from a2a.types.a2a_pb2 import (
-    ListTasksRequest,
-    ListTasksResponse,
-    Message,
-    SendMessageRequest,
-    Task,
-    TaskState,
-)
+from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Message, Task, TaskState
 from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
 from a2a.utils.errors import UnsupportedOperationError
 from pydantic import BaseModel, ValidationError
@@ -47,12 +44,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from assay.data.load import KNOWN
 from assay.errors import AssayError
-from assay.net.json import JsonObject, parse_json
+from assay.net.json import parse_json
 from assay.privacy import log_exception
 from assay.serve.guards import OPEN_PATHS, guarded, json_error
 from assay.serve.listening import END_WORK
@@ -84,7 +81,7 @@ class TaskExecutor(AgentExecutor):
     refusal_state = TaskState.TASK_STATE_FAILED
 
     @abstractmethod
-    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+    async def work(self, request: object, updater: TaskUpdater) -> None:
         """Carry out the `request` that a message holds, and report to `updater`."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -95,7 +92,7 @@ class TaskExecutor(AgentExecutor):
         submitted = TaskState.TASK_STATE_SUBMITTED
         await event_queue.enqueue_event(new_task(updater.task_id, updater.context_id, submitted))
         try:
-            await self.work(message_object(context.message), updater)
+            await self.work(message_content(context.message), updater)
         except ServerUnavailable as refusal:
             await send_status(updater, TaskState.TASK_STATE_FAILED, str(refusal))
         except TaskRefused as refusal:
@@ -128,24 +125,21 @@ async def wait_until_loaded(loading: Loading[Loaded]) -> Loaded:
         raise ServerUnavailable("this server failed to load; see its log") from None
 
 
-def message_object(message: Message) -> JsonObject:
-    """The JSON object in a message: its first data part, else its text parts joined."""
+def message_content(message: Message) -> object:
+    """The JSON value in a message: its first data part, else its text parts joined."""
     data = get_data_parts(message.parts)
-    if data:
-        return _object(data[0], "message")
-    needed = "needs a data part, or a text part that holds JSON"
-    return read_object("".join(get_text_parts(message.parts)), "message", needed)
+    return data[0] if data else read_json("".join(get_text_parts(message.parts)), "message")
 
 
-def read_object(text: str | bytes, place: str, otherwise: str = "not valid JSON") -> JsonObject:
-    """The JSON object in `text`, or `TaskRefused` with the `place` and what is wrong."""
+def read_json(text: str | bytes, place: str) -> object:
+    """The JSON value in `text`, or `TaskRefused` with its `place`."""
     try:
-        return _object(parse_json(text), place)
+        return parse_json(text)
     except orjson.JSONDecodeError:
-        raise TaskRefused(f"{place}: {otherwise}") from None
+        raise TaskRefused(f"{place}: send JSON, as text or as a data part") from None
 
 
-def read_request(model: type[RequestModel], request: JsonObject) -> RequestModel:
+def read_request(model: type[RequestModel], request: object) -> RequestModel:
     """The request as a `model`, or `TaskRefused` with the first wrong field, without what was sent:
     `config.top_k: Input should be greater than or equal to 1`."""
     try:
@@ -158,23 +152,12 @@ def read_request(model: type[RequestModel], request: JsonObject) -> RequestModel
     raise TaskRefused(f"{field or 'request'}: {words.removeprefix('Value error, ')}")
 
 
-def _object(value: object, place: str) -> JsonObject:
-    if not isinstance(value, dict):
-        raise TaskRefused(f"{place}: not a JSON object")
-    return value
-
-
 class BoundedTaskStore(InMemoryTaskStore):
-    """Drops the oldest finished tasks when there are more than `limit`. Running tasks stay.
+    """Drops the oldest finished tasks when there are more than `limit`. Running tasks stay."""
 
-    listable: whether clients see tasks in a list. Only if callers need a token: without one, a
-        list would show every caller the requests of all others, so it is empty.
-    """
-
-    def __init__(self, limit: int, *, listable: bool) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
-        self._listable = listable
         self._finished: dict[str, ServerCallContext] = {}
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
@@ -193,45 +176,27 @@ class BoundedTaskStore(InMemoryTaskStore):
             await super().delete(oldest, self._finished.pop(oldest))
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        """A page of tasks; empty if callers cannot be told apart."""
-        if not self._listable:
-            size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
-            return ListTasksResponse(page_size=size, total_size=0)
-        return await super().list(params, context)
+        """Empty: callers cannot be told apart, and would see the requests of all others."""
+        size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
+        return ListTasksResponse(page_size=size, total_size=0)
 
 
-class SingleMessageHandler(DefaultRequestHandler):
+class FirstMessageOnly(SimpleRequestContextBuilder):
     """Refuses a second message to a task: the SDK would keep it in the task's history and send it
     to everyone who asks for the task."""
 
-    async def on_message_send(
-        self, params: SendMessageRequest, context: ServerCallContext
-    ) -> Message | Task:
-        """`message/send`."""
-        await self._require_first(params, context)
-        answer: Message | Task = await super().on_message_send(params, context)
-        return answer
-
-    async def on_message_send_stream(
-        self, params: SendMessageRequest, context: ServerCallContext
-    ) -> AsyncGenerator[Event, None]:
-        """`message/stream`."""
-        await self._require_first(params, context)
-        async with aclosing(super().on_message_send_stream(params, context)) as events:
-            async for event in events:
-                yield event
-
-    async def _require_first(self, params: SendMessageRequest, context: ServerCallContext) -> None:
-        """The SDK itself refuses messages to unknown tasks."""
-        task_id = params.message.task_id
-        if task_id and await self.task_store.get(task_id, context) is not None:
+    async def build(
+        self, context: ServerCallContext, *args: Any, task_id: str | None = None, **kwargs: Any
+    ) -> RequestContext:
+        """Called by the SDK with each message; only a further one names a known task."""
+        if task_id is not None:
             raise UnsupportedOperationError(message=ONE_MESSAGE)
+        return await super().build(context, *args, **kwargs)
 
 
 # --- card and application -------------------------------------------------------------------------
 
 PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
-REST_PREFIX = "/a2a/rest"
 
 # Host names and addresses only: the header ends up in a document.
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -254,26 +219,19 @@ class AgentProfile:
         """
         # Not the folders in which its files are, which are our own.
         name = dataset if dataset in KNOWN else PurePath(dataset).name
-        skills = []
-        for skill in self.skills:
-            skills.append(pb.AgentSkill())
-            skills[-1].CopyFrom(skill)
-            skills[-1].tags.append(name)
-        description = f"{self.description} Data set: {name}."
-        return AgentProfile(self.name, description, tuple(skills))
+        return replace(self, description=f"{self.description} Data set: {name}.")
 
 
 def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
     """The card of the agent at `base_url`; `needs_token` declares the bearer token."""
-    base = base_url.rstrip("/")
+    url = f"{base_url.rstrip('/')}/"
     card = pb.AgentCard(
         name=profile.name,
         description=profile.description,
         version=version("agent-assay"),
-        # JSON-RPC first, which every client speaks. Without a version it would mean 0.3.
+        # Without a version it would mean 0.3.
         supported_interfaces=[
-            pb.AgentInterface(protocol_binding=binding, protocol_version=number, url=url)
-            for binding, url in (("JSONRPC", f"{base}/"), ("HTTP+JSON", base + REST_PREFIX))
+            pb.AgentInterface(protocol_binding="JSONRPC", protocol_version=number, url=url)
             for number in ("1.0", "0.3")
         ],
         capabilities=pb.AgentCapabilities(streaming=True),
@@ -309,9 +267,14 @@ def a2a_app(
     how many finished tasks are remembered. `end_work` is called first when the server stops, while
     clients can still be sent the end, and `on_stop` when the last one has disconnected.
     """
-    store = BoundedTaskStore(kept_tasks, listable=token is not None)
+    store = BoundedTaskStore(kept_tasks)
     card_at = partial(build_card, profile, needs_token=token is not None)
-    handler = SingleMessageHandler(executor, store, card_at(card_url or "http://localhost"))
+    handler = DefaultRequestHandler(
+        executor,
+        store,
+        card_at(card_url or "http://localhost"),
+        request_context_builder=FirstMessageOnly(),
+    )
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, Any]]:
@@ -328,19 +291,15 @@ def a2a_app(
         headers = {"Cache-Control": "public, max-age=60"}
         return JSONResponse(agent_card_to_dict(card_at(card_url or requested)), headers=headers)
 
-    settings: dict[str, Any] = {
-        "enable_v0_3_compat": True,
-        "shutdown_grace_period": STREAM_GRACE_S,
-    }
-    rest = create_rest_routes(handler, path_prefix=REST_PREFIX, **settings)
+    rpc_routes = create_jsonrpc_routes(
+        handler, "/", enable_v0_3_compat=True, shutdown_grace_period=STREAM_GRACE_S
+    )
     app = Starlette(
         routes=[
             *health_routes(service, loading),
             *(Route(path, show_card, methods=["GET"]) for path in PATHS),
             *routes,
-            *create_jsonrpc_routes(handler, rpc_url="/", **settings),
-            # Not the SDK's mount of `/{tenant}`, which would catch every path of two segments.
-            *(route for route in rest if not isinstance(route, Mount)),
+            *rpc_routes,
         ],
         lifespan=lifespan,
         exception_handlers={HTTPException: json_error},

@@ -34,20 +34,18 @@ from assay.serve.a2a import (
     TaskExecutor,
     TaskRefused,
     a2a_app,
-    read_object,
+    read_json,
     send_status,
 )
 from assay.serve.green.jobs import (
     KEPT,
-    RETRY_AFTER_S,
+    MAX_RUNNING,
+    MAX_WAITING,
     EvaluationJob,
-    EvaluationService,
     JobQueue,
     JobState,
-    QueueFull,
 )
 from assay.serve.readiness import Loading
-from assay.targets.a2a import A2AAgent
 from assay.targets.threads import DaemonThreads
 
 ARTIFACT = "Evaluation Results"
@@ -87,6 +85,7 @@ _STATES = {state: TaskState.Value(f"TASK_STATE_{state.name}") for state in JobSt
 
 EVENTS_S = 2.0
 _PING_S = 15
+_RETRY_AFTER_S = 30
 
 
 def green_app(
@@ -98,25 +97,25 @@ def green_app(
     card_url: str | None = None,
     token: str | None = None,
     concurrency: int = 8,
-    queue: JobQueue | None = None,
+    running: int = MAX_RUNNING,
+    waiting: int = MAX_WAITING,
 ) -> ASGIApp:
     """The evaluator over the data set `source`, which `load` reads when the server starts.
 
     `policy` says which addresses may be evaluated. At most `concurrency` queries of one evaluation
-    are in flight at once. `queue` replaces the queue of evaluations, in tests.
+    are in flight at once; `running` evaluations run and `waiting` ones are queued.
     """
     loading: Loading[Dataset] = Loading(lambda: load(loading.note))
-    queue = queue or JobQueue(lambda url: A2AAgent(url, policy=policy), out)
-    service = EvaluationService(loading, queue, policy, source, concurrency)
+    queue = JobQueue(loading, out, policy, source, concurrency, running=running, waiting=waiting)
     return a2a_app(
         PROFILE.serving(source),
-        GreenExecutor(service),
+        GreenExecutor(queue),
         loading,
         service="green",
         card_url=card_url,
         token=token,
         kept_tasks=KEPT,
-        routes=task_routes(service),
+        routes=task_routes(queue),
         end_work=queue.close,
         on_stop=queue.close,
     )
@@ -136,13 +135,17 @@ class GreenExecutor(TaskExecutor):
 
     refusal_state = TaskState.TASK_STATE_REJECTED
 
-    def __init__(self, service: EvaluationService) -> None:
-        self._service = service
+    def __init__(self, queue: JobQueue) -> None:
+        self._queue = queue
         self._reported: dict[str, asyncio.Event] = {}
 
-    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+    async def work(self, request: object, updater: TaskUpdater) -> None:
         """Submit the evaluation and report on it until it has ended."""
-        job = await self._submit(request, updater)
+        loading = self._queue.loading.start()
+        while not (await asyncio.wait({loading}, timeout=STATUS_S))[0]:
+            waiting = "the data set is being loaded"
+            await send_status(updater, TaskState.TASK_STATE_SUBMITTED, waiting)
+        job = await self._queue.submit(request, updater.task_id)
         reported = self._reported[job.id] = asyncio.Event()
         try:
             await _report(job, updater)
@@ -150,36 +153,16 @@ class GreenExecutor(TaskExecutor):
             reported.set()
             del self._reported[job.id]
 
-    async def _submit(self, request: JsonObject, updater: TaskUpdater) -> EvaluationJob:
-        """May take as long as the data set takes to load: send status updates meanwhile."""
-        submitting = asyncio.create_task(self._service.submit(request, updater.task_id))
-        try:
-            while not (await asyncio.wait({submitting}, timeout=STATUS_S))[0]:
-                await send_status(
-                    updater, TaskState.TASK_STATE_SUBMITTED, "the data set is being loaded"
-                )
-            return submitting.result()
-        except asyncio.CancelledError:
-            submitting.add_done_callback(_cancel_job)  # it may have started at this very moment
-            raise
-        finally:
-            submitting.cancel()
-
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Wait until `work` has reported the end: the SDK cuts it off as soon as this returns."""
         assert context.task_id is not None
-        job = self._service.queue.get(context.task_id)
+        job = self._queue.get(context.task_id)
         reported = self._reported.get(context.task_id)
         if job is None or reported is None:
             await super().cancel(context, event_queue)
             return
         job.cancel()
         await reported.wait()
-
-
-def _cancel_job(submitting: "asyncio.Task[EvaluationJob]") -> None:
-    if not submitting.cancelled() and submitting.exception() is None:
-        submitting.result().cancel()
 
 
 async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
@@ -197,28 +180,26 @@ async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
         await send_status(updater, _STATES[state], job.describe())
 
 
-def task_routes(service: EvaluationService) -> list[BaseRoute]:
+def task_routes(queue: JobQueue) -> list[BaseRoute]:
     """`/tasks` and what is below it."""
 
     def found(request: Request) -> EvaluationJob:
-        job = service.queue.get(request.path_params["id"])
+        job = queue.get(request.path_params["id"])
         if job is None:
             raise HTTPException(404, "task not found; finished tasks are kept only for a while")
         return job
 
     async def start(request: Request) -> Response:
         try:
-            job = await service.submit(read_object(await request.body(), "body"))
+            job = await queue.submit(read_json(await request.body(), "body"))
+        except ServerUnavailable as refusal:
+            return _json({"error": str(refusal)}, 503, {"Retry-After": str(_RETRY_AFTER_S)})
         except TaskRefused as refusal:
-            status = 503 if isinstance(refusal, ServerUnavailable) else 422
-            headers = {}
-            if isinstance(refusal, QueueFull):
-                status, headers = 429, {"Retry-After": str(RETRY_AFTER_S)}
-            return _json({"error": str(refusal)}, status, headers)
+            return _json({"error": str(refusal)}, 422)
         return _json(_view(job), 202, {"Location": f"/tasks/{job.id}"})
 
     async def show(request: Request) -> Response:
-        return _json(_view_with_report(found(request)))
+        return _json(_view(found(request)))
 
     async def follow(request: Request) -> Response:
         events = _events(found(request))
@@ -245,14 +226,13 @@ def report_of(job: EvaluationJob) -> JsonObject | None:
     """The report of the run, with warnings about the request and the agent."""
     if job.folder is None or not job.state.is_final or not job.folder.report_file.exists():
         return None
-    return job.folder.read_json() | {"run": job.folder.name, "warnings": list(job.warnings())}
+    return job.folder.read_json() | {"run": job.folder.name, "warnings": job.warnings()}
 
 
 async def _events(job: EvaluationJob) -> AsyncIterator[dict[str, str]]:
     """`status` while it runs, then one `final` with the report. Leaving cancels nothing."""
     async for state in job.updates(EVENTS_S):
-        view = _view_with_report(job) if state.is_final else _view(job)
-        data = orjson.dumps(view).decode()
+        data = orjson.dumps(_view(job)).decode()
         yield {"event": "final" if state.is_final else "status", "data": data}
 
 
@@ -264,13 +244,10 @@ def _view(job: EvaluationJob) -> JsonObject:
     if job.folder is not None and job.state.is_final and job.folder.path.exists():
         view["run"] = job.folder.name
     if warnings := job.warnings():
-        view["warnings"] = list(warnings)
+        view["warnings"] = warnings
+    if report := report_of(job):
+        view["report"] = report
     return view
-
-
-def _view_with_report(job: EvaluationJob) -> JsonObject:
-    report = report_of(job)
-    return _view(job) | ({"report": report} if report else {})
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,37 +1,27 @@
 """The EvalRequest that the green agent receives, validated and turned into a run's settings."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    create_model,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
 from assay.evaluation.agentbeats import ROLE
-from assay.net.json import JsonObject
 from assay.net.outbound import split_address
-from assay.net.redact import redact_url
 from assay.run.config import RunConfig
 from assay.run.option import Option
 from assay.run.settings import environment_defaults, request_settings
-from assay.serve.a2a import TaskRefused, read_request
-from assay.targets.a2a_card import base_address
+from assay.serve.a2a import TaskRefused
 
 DEFAULT_QUERIES = 100
 # What the environment of the server decides if a request does not; `concurrency` is an option of
 # `assay serve green`.
 SERVER_DEFAULTS = ("timeout", "track", "answers", "warm_up")
 MAX_URL_LENGTH = 2048
-_AGENT = f"participants.{ROLE}"
 _MAX_NAMES = 10
 _MAX_NAME_LENGTH = 40
 
@@ -110,15 +100,9 @@ class EvalRequest(BaseModel):
 class EvaluationSpec:
     """A request that can be carried out, as the settings of a run."""
 
-    agent_url: str
     config: RunConfig
     verbose: bool
     warnings: tuple[str, ...]
-
-
-def parse_eval_request(request: JsonObject) -> EvalRequest:
-    """Validate the document, or raise `TaskRefused` with the first wrong field."""
-    return read_request(EvalRequest, request)
 
 
 def agent_url(asked: EvalRequest) -> str:
@@ -146,48 +130,25 @@ def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int)
         raise TaskRefused(
             f"config.num_queries: at most {judged}, the judged queries of {dataset.name!r}"
         )
-    url = agent_url(asked)
     try:
-        config = RunConfig(
-            target=f"a2a:{url}",
-            dataset=source,
-            **{**wanted, "num_queries": number},
-        )
+        settings = wanted | {"num_queries": number}
+        config = RunConfig(target=f"a2a:{agent_url(asked)}", dataset=source, **settings)
     except AssayError as error:
         raise TaskRefused(f"config.{error}") from None
     if config.num_shards > number:
         raise TaskRefused(f"config.num_shards: at most {number}, the number of queries")
-    return EvaluationSpec(url, config, asked.config.verbose, _warnings(asked))
+    warnings = []
+    if unknown := asked.config.model_extra:
+        warnings.append(f"config: ignored unknown keys: {_names(unknown)}")
+    if others := asked.participants.model_extra:
+        warnings.append(f"participants: not evaluated: {_names(others)}")
+    if asked.config.num_instances and "num_queries" in wanted:
+        warnings.append("config: num_queries was ignored in favor of num_instances")
+    return EvaluationSpec(config, asked.config.verbose, tuple(warnings))
 
 
-def _warnings(asked: EvalRequest) -> tuple[str, ...]:
-    unknown, others = asked.config.model_extra, asked.participants.model_extra
-    found = []
-    if unknown:
-        found.append(f"config: ignored unknown keys: {_names(unknown)}")
-    if others:
-        found.append(f"participants: not evaluated: {_names(others)}")
-    if asked.config.num_instances and asked.config.settings().get("num_queries"):
-        found.append("config: num_queries was ignored in favor of num_instances")
-    return tuple(found)
-
-
-def _names(given: Iterable[str]) -> str:
+def _names(given: Mapping[str, object]) -> str:
     """The first few names, shortened: they are kept with the run."""
-    names = sorted(given)
-    shown = [
-        repr(name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 3]}...")
-        for name in names[:_MAX_NAMES]
-    ]
+    names = [repr(name[:_MAX_NAME_LENGTH]) for name in sorted(given)]
     more = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
-    return ", ".join(shown + more)
-
-
-def redact_agent(text: str, url: str) -> str:
-    """A message about the agent under test without its address: the caller who named it knows it,
-    and other readers need not."""
-    base, (host, _) = redact_url(base_address(url)), split_address(url)
-    origin = "/".join(base.split("/")[:3])
-    for place, words in ((base, _AGENT), (origin, "its host"), (repr(host), "its host")):
-        text = text.replace(place, words)
-    return text
+    return ", ".join(names[:_MAX_NAMES] + more)

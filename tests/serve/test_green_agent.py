@@ -1,8 +1,8 @@
-"""The green agent: evaluations over A2A from request to report, against a real purple agent."""
+"""The green agent: evaluations from request to report, over A2A and REST, of a purple agent."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 from tests.serve.serving import (
     NEW,
     call,
+    finds,
+    loads,
     request_0_3,
     request_1_0,
     send,
@@ -22,38 +24,31 @@ from tests.serve.serving import (
 
 from assay.data import Dataset
 from assay.errors import DataError
+from assay.evaluation.merge import merge, merged_config
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.progress import Progress
 from assay.run.folder import list_runs
 from assay.serve.green import agent as green_module
 from assay.serve.green.agent import green_app
-from assay.serve.purple import Find, purple_app
+from assay.serve.purple import purple_app
 
 
-def right(query: str) -> list[str]:
+async def right(query: str) -> list[str]:
     return [f"d{query.removeprefix('word')}"]
 
 
 @asynccontextmanager
-async def purple(find: Find | None = None) -> AsyncIterator[str]:
-    async def find_right(query: str, top_k: int) -> list[str]:
-        return right(query)
-
-    async def load(_progress: Progress) -> Find:
-        return find or find_right
-
-    async with serving(purple_app(load)) as url:
+async def purple(search: Callable[[str], Awaitable[list[str]]] = right) -> AsyncIterator[str]:
+    async with serving(purple_app(finds(search))) as url:
         yield url
 
 
 @asynccontextmanager
 async def green(
-    tiny: Dataset, out: Path, *, policy: OutboundPolicy = UNRESTRICTED, token: str | None = None
+    tiny: Dataset, out: Path, *, policy: OutboundPolicy = UNRESTRICTED, **limits: Any
 ) -> AsyncIterator[str]:
-    async def load(_progress: Progress) -> Dataset:
-        return tiny
-
-    async with serving(green_app(load, source="tiny", out=out, policy=policy, token=token)) as url:
+    app = green_app(loads(tiny), source="tiny", out=out, policy=policy, **limits)
+    async with serving(app) as url:
         yield url
 
 
@@ -95,13 +90,13 @@ async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
     half, go_on = asyncio.Event(), asyncio.Event()
     asked = 0
 
-    async def find(query: str, top_k: int) -> list[str]:
+    async def find(query: str) -> list[str]:
         nonlocal asked
         asked += 1
         if asked > 20:
             half.set()
             await go_on.wait()
-        return right(query)
+        return await right(query)
 
     said = []
     async with purple(find) as agent, green(tiny, out) as url:
@@ -163,9 +158,7 @@ async def test_an_agent_that_is_not_there_fails_the_task(
     async with green(tiny, out) as url:
         task = await send(http, url, order("http://127.0.0.1:1"))
     assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert words(task).startswith(
-        "nothing responds at participants.retrieval_agent: connection refused"
-    )
+    assert words(task).startswith("nothing responds at http://127.0.0.1:1: connection refused")
 
 
 async def test_cancelling_over_a2a_keeps_what_was_done(
@@ -174,14 +167,14 @@ async def test_cancelling_over_a2a_keeps_what_was_done(
     started, never = asyncio.Event(), asyncio.Event()
     asked = 0
 
-    async def find(query: str, top_k: int) -> list[str]:
+    async def find(query: str) -> list[str]:
         nonlocal asked
         asked += 1
         if asked == 20:  # eight are out at once, so the first twelve have come back
             started.set()
         if asked > 12:
             await never.wait()
-        return right(query)
+        return await right(query)
 
     async with purple(find) as agent, green(tiny, out) as url:
         states, task_id = [], ""
@@ -258,10 +251,10 @@ async def test_a_second_message_to_a_task_is_refused_and_leaves_no_trace(
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def find(query: str, top_k: int) -> list[str]:
+    async def find(query: str) -> list[str]:
         begun.set()
         await go_on.wait()
-        return right(query)
+        return await right(query)
 
     async with purple(find) as agent, green(tiny, out) as url:
         running = stream(http, url, order(agent, num_queries=5))
@@ -281,3 +274,129 @@ async def test_a_second_message_to_a_task_is_refused_and_leaves_no_trace(
     assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert "secret" not in json.dumps(kept)
     assert len(list(list_runs(out))) == 1
+
+
+# --- REST -----------------------------------------------------------------------------------------
+
+
+async def final(http: httpx.AsyncClient, place: str) -> dict[str, Any]:
+    """Follow a task to its final event."""
+    names = []
+    async with http.stream("GET", f"{place}/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                names.append(line.removeprefix("event: "))
+            if line.startswith("data: "):
+                last: dict[str, Any] = json.loads(line.removeprefix("data: "))
+    assert names[-1] == "final"
+    assert set(names[:-1]) <= {"status"}
+    return last
+
+
+async def test_a_task_is_started_followed_and_shown(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    async with purple() as agent, green(tiny, out) as url:
+        started = await http.post(f"{url}/tasks", json=order(agent, num_queries=10))
+        assert started.status_code == 202
+        place = started.headers["location"]
+        assert place == f"/tasks/{started.json()['id']}"
+        last = await final(http, url + place)
+        shown = (await http.get(url + place)).json()
+    assert last == shown
+    assert shown["state"] == "completed"
+    assert (shown["done"], shown["total"], shown["failed"]) == (10, 10, 0)
+    (run,) = list_runs(out)
+    assert shown["run"] == run.name
+    assert shown["report"]["per_query_results"] == run.read_json()["per_query_results"]
+    assert isinstance(shown["report"]["summary"]["total_queries"], int)
+
+
+async def test_delete_ends_it_and_keeps_what_was_done(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    enough, never = asyncio.Event(), asyncio.Event()
+
+    async def find(query: str) -> list[str]:
+        if query != "word3":
+            return ["d1"]
+        enough.set()
+        await never.wait()
+        return []
+
+    async with purple(find) as agent, green(tiny, out) as url:
+        started = await http.post(f"{url}/tasks", json=order(agent, num_queries=40))
+        place = url + started.headers["location"]
+        await enough.wait()
+        ended = (await http.delete(place)).json()
+        again = await http.delete(place)
+        never.set()
+    assert ended["state"] == "canceled"
+    assert again.json()["state"] == "canceled"
+    (run,) = list_runs(out)
+    assert run.state() == "interrupted"
+
+
+async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    go_on = asyncio.Event()
+
+    async def find(_query: str) -> list[str]:
+        await go_on.wait()
+        return []
+
+    async with purple(find) as agent, green(tiny, out, running=1, waiting=1) as url:
+        asked = order(agent, num_queries=10)
+        places = [
+            (await http.post(f"{url}/tasks", json=asked)).headers["location"] for _ in range(2)
+        ]
+        refused = await http.post(f"{url}/tasks", json=asked)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
+        over_a2a = await send(http, url, asked)
+        assert over_a2a["status"]["state"] == "TASK_STATE_FAILED"
+        assert words(over_a2a) == "too many evaluations in progress; try again later"
+        second = (await http.get(url + places[1])).json()
+        assert second["state"] == "submitted"
+        go_on.set()
+        for place in places:
+            assert (await final(http, url + place))["state"] == "completed"
+
+
+# --- shards ---------------------------------------------------------------------------------------
+
+SHARDS = 3
+
+
+async def uneven(query: str) -> list[str]:
+    """Right, half right and wrong by turns, always the same for one query."""
+    found = await right(query)
+    return [found, ["d0", *found], ["d0"]][int(query.removeprefix("word")) % 3]
+
+
+async def test_shards_take_every_nth_query_and_merge_to_the_undivided_run(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path, tmp_path: Path
+) -> None:
+    async with (
+        purple(uneven) as agent,
+        green(tiny, out) as url,
+        green(tiny, tmp_path / "whole") as other,
+    ):
+        orders = [
+            order(agent, num_instances=10, num_shards=SHARDS, shard_index=index)
+            for index in range(SHARDS)
+        ]
+        parts = await asyncio.gather(*(send(http, url, each) for each in orders))
+        whole = results(await send(http, other, order(agent, num_queries=10)))[1]
+    reports = [results(part)[1] for part in parts]
+    asked = [[row["query_id"] for row in report["per_query_results"]] for report in reports]
+    undivided = [row["query_id"] for row in whole["per_query_results"]]
+    assert asked == [undivided[index::SHARDS] for index in range(SHARDS)]
+    runs = list(list_runs(out))
+    merged = await merge(runs, merged_config(runs), tiny, tmp_path / "merged")
+    assert merged.metrics == whole["metrics"]
+    assert merged.folder.read_json()["statistics"] == whole["statistics"]
+    sums = [report["summary"]["sum_ndcg_at_5"] for report in reports]
+    assert sum(sums) / 10 == pytest.approx(whole["metrics"]["ndcg@5"], rel=1e-14)
