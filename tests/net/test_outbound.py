@@ -14,6 +14,7 @@ from tests.contract.running import running
 from assay.errors import TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.outbound import (
+    POLICY_VARIABLE,
     UNRESTRICTED,
     OutboundPolicy,
     OutboundRefused,
@@ -23,7 +24,6 @@ from assay.net.outbound import (
     policy_of_process,
     split_address,
 )
-from assay.net.variables import POLICY_VARIABLE
 from assay.targets.a2a import A2AAgent
 
 GUARDED = OutboundPolicy(public_only=True)

@@ -15,9 +15,8 @@ from tests.ui.conftest import running
 from tests.ui.test_access import form_token
 
 from assay import evaluate
-from assay.net.outbound import OutboundPolicy
+from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
 from assay.net.sse import EventReader
-from assay.net.variables import POLICY_VARIABLE
 from assay.run.config import JudgeSettings, RunConfig
 from assay.run.folder import RunFolder
 from assay.run.settings import form_settings

@@ -25,8 +25,7 @@ from assay.errors import UsageError
 from assay.net.client import token_for
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED
-from assay.net.redact import redact_url
-from assay.net.variables import AGENT_TOKEN_VARIABLE
+from assay.net.redact import AGENT_TOKEN_VARIABLE, redact_url
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

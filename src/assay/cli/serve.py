@@ -240,7 +240,7 @@ def ui(
     With ASSAY_TOKEN set, the pages ask for that token. Other machines need it.
     """
     from assay.net.outbound import OutboundPolicy, is_loopback
-    from assay.net.variables import SERVER_TOKEN_VARIABLE
+    from assay.net.redact import SERVER_TOKEN_VARIABLE
     from assay.serve.guards import server_token
     from assay.serve.listening import listen, serve_on
 

@@ -230,7 +230,7 @@ async def record_exchange(
     except (httpx.ConnectError, httpx.ConnectTimeout):
         seen |= {"failure": "no connection", "refused_connection": True}
     except httpx.RemoteProtocolError as error:
-        seen["failure"] = breach_of(error).value
+        seen["failure"] = breach_of(error)
     except (httpx.InvalidURL, UnicodeError):
         seen |= {"failure": "the host is not a name", "refused_connection": True}
     except httpx.HTTPError as error:

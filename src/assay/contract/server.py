@@ -40,8 +40,8 @@ from assay.contract.envelope import (
     error_response,
     validate_fields,
 )
+from assay.net.http import REQUEST_TIMEOUT, BodyRejected, LimitedBody
 from assay.net.json import JsonObject, is_too_deep
-from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
 from assay.net.sse import format_event
 from assay.privacy import log_exception
 

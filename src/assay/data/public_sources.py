@@ -79,7 +79,7 @@ _HUB_NAME = re.compile(r"hf:([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dataset:
     """The data set `beir:NAME`, or `nfcorpus`; `beir:cqadupstack/android` is one of several."""
-    from assay.net.download import DownloadLimits, download_file  # brings httpx: 0.1 s
+    from assay.net.download import download_file  # brings httpx: 0.1 s
 
     name, _, part = text.removeprefix("beir:").partition("/")
     if name not in BEIR_MD5:
@@ -92,14 +92,16 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
         return read_beir(find_archive(progress), text, findings)
     base = (os.environ.get(BEIR_VARIABLE) or _BEIR_URL).rstrip("/")
     url, path = f"{base}/{name}.zip", _archive_place(name)
-    limits, what = DownloadLimits(_MAX_ARCHIVE), f"downloading {name}.zip"
     try:
-        md5 = download_file(url, path, limits, what=what, progress=progress).md5
+        what = f"downloading {name}.zip"
+        download_file(url, path, _MAX_ARCHIVE, what=what, progress=progress)
     except DownloadError as error:
         raise DownloadError(
             f"'beir:{name}' could not be downloaded from {redact_url(url)}: {error}. Run it again, "
             f"pass the path of {name}.zip, or name a mirror with {BEIR_VARIABLE}"
         ) from error
+    with open_file(path) as stream:
+        md5 = hashlib.file_digest(stream, "md5").hexdigest()
     if BEIR_MD5[name] not in (None, md5):
         what = "archives with another MD5 than the one that is published"
         findings.note(what, f"{name}.zip has {md5}, published is {BEIR_MD5[name]}")
@@ -154,7 +156,7 @@ def _wrong_hash(path: Path) -> str:
 
 
 def _cached_nfcorpus(progress: Progress) -> Path:
-    from assay.net.download import DownloadLimits, download_file
+    from assay.net.download import download_file
     from assay.net.outbound import UNRESTRICTED
 
     path = cached_archive()
@@ -163,12 +165,19 @@ def _cached_nfcorpus(progress: Progress) -> Path:
             return path
         path.unlink()
     url = os.environ.get("NFCORPUS_URL") or f"{_BEIR_URL}/nfcorpus.zip"
-    # One short attempt: `assay eval` goes on with another data set if there is no network.
-    limits = DownloadLimits(DOWNLOAD_MAX_BYTES, seconds=300.0, stall=20.0, attempts=1)
-    what = "downloading nfcorpus.zip"
     try:
-        # The user chose the address: it may be a mirror in a private network.
-        download_file(url, path, limits, what=what, policy=UNRESTRICTED, progress=progress)
+        download_file(
+            url,
+            path,
+            DOWNLOAD_MAX_BYTES,
+            what="downloading nfcorpus.zip",
+            policy=UNRESTRICTED,  # the user chose the address: it may be a mirror at home
+            progress=progress,
+            # One short attempt: `assay eval` goes on with another data set if there is no network.
+            seconds=300.0,
+            stall=20.0,
+            attempts=1,
+        )
         if wrong := _wrong_hash(path):
             path.unlink()
             raise DownloadError(f"the download is damaged or not NFCorpus: {wrong}")
@@ -272,7 +281,7 @@ def _download_files(
     repo: str, commit: str, paths: Iterable[str], progress: Progress
 ) -> dict[str, Path]:
     """Where each file is on this machine; what is missing is downloaded."""
-    from assay.net.download import DownloadLimits, download_file
+    from assay.net.download import download_file
 
     paths, base, local = list(paths), _hub_base(), {}
     if len(paths) > MAX_FILES:
@@ -280,9 +289,9 @@ def _download_files(
     for path in paths:
         local[path] = place = _hub_folder(repo) / commit / path
         url = f"{base}/datasets/{repo}/resolve/{commit}/{quote(path)}"
-        limits, what = DownloadLimits(_MAX_FILE), f"downloading {place.name}"
+        what = f"downloading {place.name}"
         try:
-            download_file(url, place, limits, what=what, auth=_token(base), progress=progress)
+            download_file(url, place, _MAX_FILE, what=what, auth=_token(base), progress=progress)
         except DownloadError as error:
             denied = error.status in (401, 403)
             terms = f"accept its terms on the hub and set {HUB_TOKEN_VARIABLE}"

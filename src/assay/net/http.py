@@ -2,7 +2,7 @@
 
 Every way in which it can go wrong leaves here as an `AgentFailure`. No body is ever part of its
 message: responses and requests may contain confidential data. What an agent itself says about a
-failure is `said`, which a private run leaves out.
+failure is `said`, which a private run leaves out. `LimitedBody` bounds what a server reads.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -21,13 +21,18 @@ from assay.net.outbound import OutboundRefused, split_address
 from assay.net.redact import quote
 from assay.net.retry import parse_retry_after
 
-MAX_BYTES = 1_000_000
-"""Size limit of a response. A thousand ids are 20 kB; far more is a mistake."""
+if TYPE_CHECKING:  # starlette is part of an extra; this layer must not need it
+    from starlette.types import Message, Receive
 
-_MAX_REDIRECTS = 3
+# Of a response. A thousand ids are 20 kB; far more is a mistake.
+MAX_BYTES = 1_000_000
+# How much of an error's body is read to quote it, and for how long.
 ERROR_BODY_BYTES = 8_000
 ERROR_BODY_SECONDS = 2.0
-"""How much of an error's body is read to quote it, and for how long."""
+NO_ANSWER = "the connection was closed without a response"
+CUT_OFF = "the response was cut off"
+REQUEST_TIMEOUT = 408
+_MAX_REDIRECTS = 3
 _METHOD_KEPT = (307, 308)
 
 
@@ -179,19 +184,11 @@ def failure_of_status(response: httpx.Response) -> AgentFailure | None:
     return None
 
 
-class HttpBreach(StrEnum):
-    """How a response broke off or was no HTTP; the value is a message."""
-
-    NO_ANSWER = "the connection was closed without a response"
-    CUT_OFF = "the response was cut off"
-    NOT_HTTP = "the response is not valid HTTP"
-
-
-def breach_of(error: httpx.RemoteProtocolError) -> HttpBreach:
-    """The one place that tells these apart, so that every protocol classifies them alike."""
+def breach_of(error: httpx.RemoteProtocolError) -> str:
+    """How a response broke off or was not HTTP: a message."""
     if "disconnected" in str(error):  # before the head of an answer was complete
-        return HttpBreach.NO_ANSWER
-    return HttpBreach.CUT_OFF if "peer closed" in str(error) else HttpBreach.NOT_HTTP
+        return NO_ANSWER
+    return CUT_OFF if "peer closed" in str(error) else "the response is not valid HTTP"
 
 
 @contextmanager
@@ -199,23 +196,20 @@ def classify_http_errors() -> Iterator[None]:
     """Turn what httpx raises inside the block into an `AgentFailure`."""
     try:
         yield
-    except OutboundRefused as error:
+    except (OutboundRefused, EncodingRefused) as error:
         raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
     except ResponseTooLarge as error:
         raise AgentFailure(FailureKind.INVALID_ANSWER, str(error)) from None
-    except EncodingRefused as error:
-        raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
     except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-        raise _unreachable(connect_reason(error)) from None
+        raise AgentFailure(FailureKind.CONNECTION, connect_reason(error)) from None
     except httpx.TimeoutException:
         raise AgentFailure(FailureKind.TIMEOUT, "no data arrived in time") from None
     except httpx.NetworkError:
-        raise _unreachable("the connection was lost") from None
+        raise AgentFailure(FailureKind.CONNECTION, "the connection was lost") from None
     except httpx.RemoteProtocolError as error:
         breach = breach_of(error)
-        if breach is HttpBreach.NO_ANSWER:
-            raise _unreachable(breach) from None
-        raise AgentFailure(FailureKind.PROTOCOL, breach) from None
+        kind = FailureKind.CONNECTION if breach == NO_ANSWER else FailureKind.PROTOCOL
+        raise AgentFailure(kind, breach) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # a host that is not a name
         message = f"the exchange failed ({type(error).__name__})"
         raise AgentFailure(FailureKind.PROTOCOL, message) from None
@@ -241,5 +235,52 @@ def connect_reason(error: BaseException) -> str:
     return f"no connection ({text[:80] or type(error).__name__})"
 
 
-def _unreachable(message: str) -> AgentFailure:
-    return AgentFailure(FailureKind.CONNECTION, message)
+class BodyRejected(Exception):
+    """The body of a request is too large (413) or took too long (408)."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status)
+        self.status = status
+        self.message = message
+
+    @classmethod
+    def too_large(cls, limit: int) -> "BodyRejected":
+        """For a body of more than `limit` bytes."""
+        return cls(413, f"the body is larger than {limit} bytes")
+
+
+class LimitedBody:
+    """A request's body of at most `limit` bytes, all of which must arrive within `timeout` seconds.
+
+    `receive` takes the place of the ASGI function of that name.
+    """
+
+    def __init__(self, receive: "Receive", limit: int, timeout: float) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._timeout = timeout
+        self._deadline: float | None = None
+        self._size = 0
+        self._complete = False
+        self.rejection: BodyRejected | None = None
+
+    async def receive(self) -> "Message":
+        """The next message. Raises `BodyRejected`, and keeps it as `rejection`."""
+        if self._complete:  # only a disconnect can follow, perhaps after hours
+            return await self._receive()
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._timeout
+        message: Message = {}
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            late = f"the request body did not arrive within {self._timeout:g} s"
+            self.rejection = BodyRejected(REQUEST_TIMEOUT, late)
+        self._size += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        if self._size > self._limit:
+            self.rejection = BodyRejected.too_large(self._limit)
+        if self.rejection:
+            raise self.rejection from None
+        return message

@@ -18,9 +18,10 @@ import httpx
 
 from assay.errors import UsageError
 from assay.net.redact import redact_url
-from assay.net.variables import POLICY_VARIABLE
 
 VARIABLE = "ASSAY_ALLOWED_HOSTS"
+# How a server hands its policy to a process that it starts: the allowed hosts, if restricted.
+POLICY_VARIABLE = "ASSAY_OUTBOUND_POLICY"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -20,6 +20,15 @@ from urllib import parse
 from assay.errors import UsageError
 from assay.privacy import is_private
 
+# What callers of Assay's servers send; who may change what a server holds; what an agent under
+# test, and an MCP server, ask for.
+SERVER_TOKEN_VARIABLE = "ASSAY_TOKEN"
+ADMIN_TOKEN_VARIABLE = "ASSAY_ADMIN_TOKEN"
+AGENT_TOKEN_VARIABLE = "AGENT_TOKEN"
+MCP_TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
+# Secrets of Assay's servers, which no process that is under test gets.
+OWN_SECRETS = (SERVER_TOKEN_VARIABLE, ADMIN_TOKEN_VARIABLE)
+
 MASK = "***"
 _MIN_SECRET = 6
 """Shorter ones are not looked for in other texts, where they may be anything."""

@@ -21,8 +21,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.errors import UsageError
-from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
-from assay.net.variables import ADMIN_TOKEN_VARIABLE, SERVER_TOKEN_VARIABLE
+from assay.net.http import REQUEST_TIMEOUT, BodyRejected, LimitedBody
+from assay.net.redact import ADMIN_TOKEN_VARIABLE, SERVER_TOKEN_VARIABLE
 from assay.serve.request_log import RequestLog
 
 OPEN_PATHS = frozenset({"/health", "/health/ready"})

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from assay.errors import UsageError
 from assay.net.outbound import is_loopback
-from assay.net.variables import SERVER_TOKEN_VARIABLE
+from assay.net.redact import SERVER_TOKEN_VARIABLE
 from assay.serve.guards import server_token
 from assay.serve.request_log import set_up_logging
 

@@ -19,8 +19,7 @@ from assay.net.client import CLIENT_MAX_BYTES, open_client, token_for
 from assay.net.http import exchange, fetch
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import OutboundPolicy, OutboundRefused
-from assay.net.redact import redact_secrets, redact_url
-from assay.net.variables import AGENT_TOKEN_VARIABLE
+from assay.net.redact import AGENT_TOKEN_VARIABLE, redact_secrets, redact_url
 from assay.targets.protocol import CURRENT_SEARCH
 
 READY_PATH = "/health/ready"

@@ -46,8 +46,7 @@ from assay.net.http import (
     failure_of_status,
 )
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
-from assay.net.redact import quote
-from assay.net.variables import MCP_TOKEN_VARIABLE, OWN_SECRETS
+from assay.net.redact import MCP_TOKEN_VARIABLE, OWN_SECRETS, quote
 from assay.privacy import child_environment, is_private
 from assay.targets.http_agent import UNKNOWN, AgentReadiness, ask_readiness, ready_url
 from assay.targets.protocol import CURRENT_SEARCH

@@ -16,8 +16,7 @@ from assay.net.client import open_client, token_for
 from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.net.redact import redact_url
-from assay.net.variables import AGENT_TOKEN_VARIABLE
+from assay.net.redact import AGENT_TOKEN_VARIABLE, redact_url
 from assay.targets.a2a_card import CardNotFound, at_path, base_address, find_card
 from assay.targets.http_agent import UNKNOWN, AgentReadiness, ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker

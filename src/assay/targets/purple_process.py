@@ -22,7 +22,7 @@ from assay.llm.passages import EXTRACTIVE
 from assay.llm.provider_kinds import PROVIDER_VARIABLE
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED
-from assay.net.variables import OWN_SECRETS
+from assay.net.redact import OWN_SECRETS
 from assay.privacy import is_private
 from assay.progress import Progress, silent
 from assay.targets.a2a import A2AAgent

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import RATE_LIMITED, FailureKind, UsageError, closest, did_you_mean
 from assay.llm.provider_kinds import split_provider
+from assay.net.outbound import POLICY_VARIABLE
 from assay.net.redact import full_text, mask_secrets, reveal
-from assay.net.variables import POLICY_VARIABLE
 from assay.progress import Progress, silent
 from assay.search import MODES
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from assay.errors import AssayError
 from assay.net.json import parse_json
-from assay.net.variables import ADMIN_TOKEN_VARIABLE
+from assay.net.redact import ADMIN_TOKEN_VARIABLE
 from assay.serve.guards import admin_token as operator_token
 from assay.serve.guards import guarded, json_error, parse_hosts, server_token
 from assay.serve.mcp.search import (
