@@ -45,8 +45,8 @@ def download_file(
     """Download `url`, of at most `limit` bytes, to `path`, unless it is there already.
 
     Redirects are followed, also to other hosts, which do not get the credentials `auth`, and never
-    from TLS to plain HTTP. `seconds` bound one of the `attempts` (0: four), `stall` each wait. Raises
-    `DownloadError`.
+    from TLS to plain HTTP. `seconds` bound one of the `attempts` (0: four),
+    `stall` each wait. Raises `DownloadError`.
     """
 
     async def receive(client: httpx.AsyncClient) -> None:
