@@ -40,7 +40,7 @@ async def test_it_answers_the_same_each_time_and_counts_its_tokens(
     question = "Name the capital of France in one word."
     first, again = await asyncio.gather(*(provider.complete(question, 8) for _ in range(2)))
     assert first.text == again.text != ""
-    assert 0 < first.usage.output_tokens <= 8 < first.usage.input_tokens
+    assert 0 < first.output_tokens <= 8 < first.input_tokens
     assert provider.spending.cost == 0.0
     assert provider.name == f"gguf:{Path(os.environ['ASSAY_GGUF_MODEL']).stem}"
 

@@ -13,7 +13,7 @@ from assay.errors import AssayError, UsageError
 from assay.llm.answerer import ExtractiveAnswerer, ModelAnswerer, open_answerer
 from assay.llm.passages import Passage
 from assay.llm.providers.opening import open_model, open_provider
-from assay.llm.providers.provider import Completion, TokenUsage
+from assay.llm.providers.provider import Completion
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ class _Echo:
     name = identity = "echo:loud"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
-        return Completion(prompt.upper(), TokenUsage(1, 1))
+        return Completion(prompt.upper(), 1, 1)
 
     async def close(self) -> None:
         """Nothing to close."""

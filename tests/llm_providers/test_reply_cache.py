@@ -12,18 +12,18 @@ from tests.llm_providers.model_server import ModelServer
 
 from assay.errors import BudgetExceeded, ProviderError, UsageError
 from assay.llm.providers.opening import CachedProvider, ReplyCache
-from assay.llm.providers.provider import Completion, TokenUsage, max_tokens_of, price_of
+from assay.llm.providers.provider import Completion, max_tokens_of, price_of
 
 
 class CountingModel:
-    def __init__(self, name: str = "openai:gpt-4o", usage: TokenUsage | None = None) -> None:
+    def __init__(self, name: str = "openai:gpt-4o", usage: tuple[int, int] = (100, 10)) -> None:
         self.name = self.identity = name
-        self.usage = usage or TokenUsage(100, 10)
+        self.usage = usage
         self.asked: list[str] = []
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         self.asked.append(prompt)
-        return Completion(f"reply {len(self.asked)}", self.usage)
+        return Completion(f"reply {len(self.asked)}", *self.usage)
 
     async def close(self) -> None: ...
 
@@ -61,14 +61,12 @@ async def test_a_failure_is_not_remembered(server: ModelServer, opened: OpenProv
 
 def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
     kept = cache(tmp_path)
-    kept.keep(
-        ReplyCache.key("m", "a private prompt", 5), Completion("yes", TokenUsage(1, 2), "length")
-    )
+    kept.keep(ReplyCache.key("m", "a private prompt", 5), Completion("yes", 1, 2, "length"))
     assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
     everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"private" not in everything
     found = kept.find(ReplyCache.key("m", "a private prompt", 5))
-    assert found == Completion("yes", TokenUsage(1, 2), "length", cached=True)
+    assert found == Completion("yes", 1, 2, "length", cached=True)
 
 
 def test_a_damaged_cache_is_set_aside_and_filled_anew(
@@ -79,7 +77,7 @@ def test_a_damaged_cache_is_set_aside_and_filled_anew(
     with caplog.at_level(logging.WARNING):
         assert kept.find(b"key") is None
     assert "is damaged (DatabaseError): it was renamed to" in caplog.text
-    kept.keep(b"key", Completion("yes", TokenUsage()))
+    kept.keep(b"key", Completion("yes"))
     assert kept.find(b"key") is not None
     assert kept.path.with_suffix(".damaged").exists()
 
@@ -87,7 +85,7 @@ def test_a_damaged_cache_is_set_aside_and_filled_anew(
 async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
     tmp_path: Path,
 ) -> None:
-    model = CountingModel(usage=TokenUsage(50, 100))
+    model = CountingModel(usage=(50, 100))
     paid = (50 * 2.5 + 100 * 10) / 1e6
     provider = CachedProvider(model, cache=cache(tmp_path), max_cost=2.5 * paid)
     replies = [await provider.generate(f"prompt {i}", 100) for i in range(2)]
@@ -98,8 +96,8 @@ async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
     assert len(model.asked) == 2
 
 
-@pytest.mark.parametrize("told", [TokenUsage(0, 0), TokenUsage(-5, -5), TokenUsage(0, 3)])
-async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: TokenUsage) -> None:
+@pytest.mark.parametrize("told", [(0, 0), (-5, -5), (0, 3)])
+async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: tuple[int, int]) -> None:
     """Else an endpoint that sends no usage would be free, and its budget without end."""
     model = CountingModel(usage=told)
     worst = (max_tokens_of("p") * 2.5 + 100 * 10) / 1e6
@@ -119,7 +117,7 @@ def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
 
 async def test_calls_under_way_count_against_the_budget() -> None:
     """Else ten calls at once would each find the budget untouched."""
-    model = CountingModel(usage=TokenUsage(50, 100))
+    model = CountingModel(usage=(50, 100))
     worst = (max_tokens_of("p") * 2.5 + 100 * 10) / 1e6
     provider = CachedProvider(model, max_cost=3.5 * worst, concurrency=10)
     results = await asyncio.gather(

@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 
-from assay.llm.providers.provider import Completion, TokenUsage
+from assay.llm.providers.provider import Completion
 
 
 class Command:
@@ -15,7 +15,7 @@ class Command:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe)
         reply, _ = await process.communicate(prompt.encode())
-        return Completion(reply.decode().strip(), TokenUsage())
+        return Completion(reply.decode().strip())
 
     async def close(self):
         """There is nothing to close."""

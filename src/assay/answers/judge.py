@@ -25,7 +25,8 @@ from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
-from assay.llm.providers.provider import LLMProvider, Spending, without_thought
+from assay.llm.provider_kinds import Spending
+from assay.llm.providers.provider import LLMProvider, without_thought
 from assay.net.gather import gather
 from assay.net.json import parse_json
 from assay.privacy import is_private

@@ -3,12 +3,11 @@
 import asyncio
 import re
 from collections.abc import Iterator, Sequence, Set
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from assay.llm.passages import EXTRACTIVE, Answer, Passage, not_found
 from assay.llm.prompt import (
     SYSTEM,
-    answer_prompts,
     delimited,
     delimiter_code,
     load_prompt,
@@ -56,17 +55,13 @@ _ASKS_FOR_FIGURE = re.compile(
     re.IGNORECASE,
 )
 # Common in questions about anything, so finding them proves nothing.
-_WEAK_WORDS = (
-    "altogether came come first gave get give go good got happen kind know last long made make "
-    "name need new next number old one place said say still take tell thing three took total two "
-    "use used want way went year"
+_WEAK_WORDS = frozenset(
+    stems(
+        "altogether came come first gave get give go good got happen kind know last long made "
+        "make name need new next number old one place said say still take tell thing three took "
+        "total two use used want way went year"
+    )
 )
-
-
-class _Sentence(NamedTuple):
-    text: str
-    place: int
-    score: float
 
 
 class ExtractiveAnswerer:
@@ -84,27 +79,25 @@ class ExtractiveAnswerer:
 
 def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
     """The best sentences of the passages, best first; only a long first one is cut."""
-    wanted = _QuestionWords(question)
     ranked = [
-        sentence
+        (score, sentence, place)
         for place, passage in enumerate(passages, 1)
-        for sentence in _scored(place, passage, wanted, _MIN_SHARE)
+        for sentence, score in _scored(question, passage, _MIN_SHARE, place)
     ]
     if not ranked:
         return not_found(EXTRACTIVE)
-    ranked.sort(key=lambda sentence: -sentence.score)
+    ranked.sort(key=lambda each: -each[0])
+    (top, best, first), *others = ranked
     room = max_tokens * _CHARACTERS_PER_TOKEN
-    best = _cut(ranked[0].text, min(_MAX_LENGTH, room))
-    chosen = {best: ranked[0].place}
-    length, stop_reason = len(best), "endTurn"
-    for sentence in ranked[1:]:
-        if sentence.score < _MIN_SCORE * ranked[0].score:
+    best = _cut(best, min(_MAX_LENGTH, room))
+    chosen, length, stop_reason = {best: first}, len(best), "endTurn"
+    for score, sentence, place in others:
+        length += len(sentence)
+        if score < _MIN_SCORE * top or length > min(_MAX_LENGTH, room):
+            cut = score >= _MIN_SCORE * top and room < _MAX_LENGTH
+            stop_reason = "maxTokens" if cut else stop_reason
             break
-        length += len(sentence.text)
-        if length > min(_MAX_LENGTH, room):
-            stop_reason = "maxTokens" if room < _MAX_LENGTH else stop_reason
-            break
-        chosen.setdefault(sentence.text, sentence.place)
+        chosen.setdefault(sentence, place)
     text = " ".join(f"{text} [{place}]" for text, place in chosen.items())
     return Answer(text, tuple(dict.fromkeys(chosen.values())), EXTRACTIVE, stop_reason)
 
@@ -115,53 +108,40 @@ def extract_finding(question: str, passage: Passage) -> str:
     Late sentences are preferred, because a report ends with its findings. Empty if no sentence is
     related to the question.
     """
-    rated = list(_scored(1, passage, _QuestionWords(question), 0.0))
-    late = {each.text: at / len(rated) for at, each in enumerate(rated)}
-    best = max(rated, key=lambda each: each.score + _LATE * late[each.text], default=None)
-    return _cut(best.text, _MAX_LENGTH) if best else ""
-
-
-class _QuestionWords:
-    """The words of a question with their weights, and whether it asks for a number."""
-
-    def __init__(self, question: str) -> None:
-        weak = set(stems(_WEAK_WORDS))
-        words = dict.fromkeys(stems(question))
-        strong = [word for word in words if word not in weak] or words
-        self._weights = {word: min(len(word), _LONG_WORD) for word in strong}
-        self._total = sum(self._weights.values())
-        self.figure = _ASKS_FOR_FIGURE.search(question) is not None
-
-    def share(self, words: Set[str]) -> float:
-        held = sum(weight for word, weight in self._weights.items() if word in words)
-        return held / self._total if held else 0.0
-
-    def count(self, words: Set[str]) -> int:
-        return sum(word in words for word in self._weights)
+    rated = list(_scored(question, passage))
+    late = {text: _LATE * at / len(rated) for at, (text, _) in enumerate(rated)}
+    best = max(rated, key=lambda each: each[1] + late[each[0]], default=("", 0.0))
+    return _cut(best[0], _MAX_LENGTH)
 
 
 def _scored(
-    place: int, passage: Passage, wanted: _QuestionWords, enough: float
-) -> Iterator[_Sentence]:
-    """The sentences of a document that is about the question.
+    question: str, passage: Passage, enough: float = 0.0, place: int = 1
+) -> Iterator[tuple[str, float]]:
+    """The sentences of a document that is about the question, with their scores.
 
     Each is scored with its neighbors: the answer is often beside the words of the question.
     """
+    asked = dict.fromkeys(stems(question))
+    strong = [word for word in asked if word not in _WEAK_WORDS] or asked
+    weights = {word: min(len(word), _LONG_WORD) for word in strong}
+
+    def share(held: Set[str]) -> float:
+        return sum(weights[word] for word in weights if word in held) / max(
+            1, sum(weights.values())
+        )
+
     said = list(dict.fromkeys(sentences(without_markers(passage.text or passage.title))))
-    orders = [is_instruction(sentence) for sentence in said]
-    pairs = zip(said, orders, strict=True)
-    words = [frozenset[str]() if order else frozenset(stems(s)) for s, order in pairs]
+    words = [frozenset(() if is_instruction(each) else stems(each)) for each in said]
     title = frozenset(stems(passage.title))
-    near = [wanted.share(title.union(*words[max(0, at - 1) : at + 2])) for at in range(len(said))]
-    evidence = max(near, default=0.0)
-    if not evidence or evidence + _EACH_WORD * wanted.count(title.union(*words)) <= enough:
+    near = [share(title.union(*words[max(0, at - 1) : at + 2])) for at in range(len(said))]
+    found = len(weights.keys() & title.union(*words))
+    if max(near, default=0.0) + _EACH_WORD * found <= enough:
         return
+    wants_figure = _ASKS_FOR_FIGURE.search(question) is not None
     for at, sentence in enumerate(said):
-        if not near[at] or orders[at] or sentence.endswith("?"):
-            continue
-        score = wanted.share(words[at]) + near[at] - _RANK * place
-        score += _FIGURE if wanted.figure and any(map(str.isdigit, sentence)) else 0.0
-        yield _Sentence(sentence, place, score)
+        if near[at] and not is_instruction(sentence) and not sentence.endswith("?"):
+            figure = wants_figure and any(map(str.isdigit, sentence))
+            yield sentence, share(words[at]) + near[at] - _RANK * place + _FIGURE * figure
 
 
 def is_instruction(sentence: str) -> bool:
@@ -189,7 +169,7 @@ class ModelAnswerer:
     @property
     def prompts(self) -> dict[str, str]:
         """Names and ids of the prompts, for the record of a run."""
-        return answer_prompts()
+        return {name: load_prompt(name).id for name in ("answer_system", "answer_question")}
 
     async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
         """An answer with citations. Without passages the model is not asked: nothing was found."""

@@ -109,11 +109,6 @@ def _quoted(text: str) -> str:
     return _DELIMITER.sub("‹", text)
 
 
-def answer_prompts() -> dict[str, str]:
-    """Names and ids of the prompts for an answer, for the record of a run."""
-    return {name: load_prompt(name).id for name in ("answer_system", "answer_question")}
-
-
 # [1], [1, 3], [1-3], [doc 1], 【1】, [1][3] and [1], [3]: models write all of them. Adjacent ones
 # are one marker. Blanks are bounded, because a text may have a million of them.
 _GAP = r"\s{0,3}"
@@ -169,25 +164,20 @@ _BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
 
 
-def cited_places(text: str) -> list[int]:
-    """The numbers in the citation markers of a text, in their order, each once; code has none."""
-    found = _MARKER.finditer(_CODE.sub(" ", text))
-    return list(dict.fromkeys(number for each in found for number in _numbers(each)))
-
-
 def cited_marks(text: str, shown: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
-    """The citation marks of a text with the document of each: "" for a number that has none.
+    """The citation marks of a text, code left out, with their documents: "" for an unknown number.
 
     Numbers are places among the documents `shown` if all of them can be; else they are names, if
     any of them is one. What else is in brackets is a mark if it is a name.
     """
-    places = cited_places(text)
+    prose = _CODE.sub(" ", text)
+    places = dict.fromkeys(n for each in _MARKER.finditer(prose) for n in _numbers(each))
     fit = all(1 <= place <= len(shown) for place in places)
     if fit or not any(str(place) in named for place in places):
         marks = {str(n): shown[n - 1] if 1 <= n <= len(shown) else "" for n in places}
     else:
         marks = {str(n): named.get(str(n), "") for n in places}
-    for bracket in _BRACKETS.findall(_CODE.sub(" ", text)):
+    for bracket in _BRACKETS.findall(prose):
         for part in map(str.strip, (bracket, *bracket.replace(";", ",").split(","))):
             # Numbers were read; "007" is another name than "7".
             if part in named and (not part.isdigit() or (part[0] == "0" and not fit)):

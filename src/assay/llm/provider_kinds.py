@@ -7,13 +7,31 @@ reach. It imports no provider.
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
+from pydantic import BaseModel, ConfigDict
+
 from assay.errors import UsageError
 from assay.llm.passages import EXTRACTIVE
 
+# The entry points of other packages: `mine = "package.module:open_mine"` opens `mine:MODEL`.
 PROVIDERS_GROUP = "assay.providers"
-"""The entry points of other packages: `mine = "package.module:open_mine"` opens `mine:MODEL`."""
+# The environment variable that names the model which answers and judges by default.
 PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
-"""The environment variable that names the model which answers and judges by default."""
+
+
+class Spending(BaseModel):
+    """Calls, tokens and cost in US dollars; `cached` replies cost nothing.
+
+    `cost` is None if the model's price is not known. Tokens that a service did not count are
+    those that were reserved for the call.
+    """
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
+
+    calls: int
+    cached: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from assay.llm.providers.provider import Spending
+from assay.llm.provider_kinds import Spending
 from assay.metrics.answer_values import AnswerFinding, DiagnosisReport, JudgeControls
 from assay.run.run_record import RunRecord
 

@@ -15,14 +15,17 @@ import orjson
 
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import ProviderError, ProviderFailure, UsageError
-from assay.llm.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
+from assay.llm.provider_kinds import (
+    PROVIDER_FORMS,
+    PROVIDER_VARIABLE,
+    Spending,
+    split_provider,
+)
 from assay.llm.providers.provider import (
     Completion,
     CostTracker,
     LLMProvider,
     Model,
-    Spending,
-    TokenUsage,
     setting,
     without_thought,
 )
@@ -62,11 +65,11 @@ class ReplyCache:
         """The reply for a key, if there is one."""
         query = "SELECT text, input_tokens, output_tokens, stop_reason FROM replies WHERE key = ?"
         row = self._database.use(lambda database: database.execute(query, (key,)).fetchone())
-        return row and Completion(row[0], TokenUsage(*row[1:3]), row[3], cached=True)
+        return row and Completion(row[0], row[1], row[2], row[3], cached=True)
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Store a reply under its key."""
-        row = (key, completion.text, *astuple(completion.usage), completion.stop_reason)
+        row = (key, *astuple(completion)[:4])
         insertion = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)"
         self._database.use(lambda database: database.execute(insertion, row))
 
@@ -119,12 +122,14 @@ class CachedProvider:
             self._slots = (loop, asyncio.Semaphore(self.concurrency))
         async with self._slots[1]:
             reply = await asyncio.to_thread(self._cache.find, key) if self._cache else None
-            if reply is not None:
-                self._costs.add_cached()
-            else:
-                reply = await self._ask(prompt, max_tokens)
+            if reply is None:
+                with self._costs.reserved(prompt, max_tokens):
+                    reply = await self._ask(prompt, max_tokens)
+                    self._costs.add(reply, prompt, max_tokens)
                 if self._cache:
                     await asyncio.to_thread(self._cache.keep, key, reply)
+            else:
+                self._costs.add(reply, prompt, max_tokens)
         return replace(reply, text=without_thought(reply.text))
 
     async def _ask(self, prompt: str, max_tokens: int) -> Completion:
@@ -132,19 +137,16 @@ class CachedProvider:
             message = f"{self.name} did not answer within {seconds:g} s"
             return ProviderError(ProviderFailure.TIMEOUT, message)
 
-        with self._costs.reserved(prompt, max_tokens):
-            try:
-                completion = await self.retries.run(
-                    lambda: self._model.complete(prompt, max_tokens), on_timeout=timed_out
-                )
-            except ProviderError as error:
-                if not error.retryable:
-                    raise
-                tried = f"attempts: {getattr(error, 'attempts', 1)}"
-                message = f"{error} ({tried}); replies so far are cached: try again later"
-                raise ProviderError(error.kind, message, retry_after=error.retry_after) from None
-            self._costs.add(completion, prompt, max_tokens)
-        return completion
+        try:
+            return await self.retries.run(
+                lambda: self._model.complete(prompt, max_tokens), on_timeout=timed_out
+            )
+        except ProviderError as error:
+            if not error.retryable:
+                raise
+            tried = f"attempts: {getattr(error, 'attempts', 1)}"
+            message = f"{error} ({tried}); replies so far are cached: try again later"
+            raise ProviderError(error.kind, message, retry_after=error.retry_after) from None
 
     async def close(self) -> None:
         """Close the model's connections, or free its memory."""
@@ -161,7 +163,7 @@ async def complete(provider: LLMProvider, prompt: str, max_tokens: int) -> Compl
     """A reply with the reason why it ended, which only a `CachedProvider` knows."""
     if isinstance(provider, CachedProvider):
         return await provider.complete(prompt, max_tokens)
-    return Completion(await provider.generate(prompt, max_tokens), TokenUsage())
+    return Completion(await provider.generate(prompt, max_tokens))
 
 
 def open_provider(

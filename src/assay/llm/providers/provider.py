@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from assay.errors import BudgetExceeded, UsageError
-from assay.llm.provider_kinds import PROVIDER_KINDS
+from assay.llm.provider_kinds import PROVIDER_KINDS, Spending
 
 
 class LLMProvider(Protocol):
@@ -28,19 +28,15 @@ class LLMProvider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """Tokens of one call, as the service counted them; 0 if it did not."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Completion:
-    """A reply. `stop_reason` is `end` or `length`; `cached` replies were paid for earlier."""
+    """A reply with its tokens as the service counted them, 0 if it did not.
+
+    `stop_reason` is `end` or `length`; `cached` replies were paid for earlier.
+    """
 
     text: str
-    usage: TokenUsage
+    input_tokens: int = 0
+    output_tokens: int = 0
     stop_reason: str = "end"
     cached: bool = False
 
@@ -115,39 +111,20 @@ def price_of(name: str) -> tuple[float, float] | None:
     `RAG_EVAL_PRICES` comes before the list, because services change their prices.
     """
     provider, _, model = name.partition(":")
-    for prices in (_configured_prices(), _LISTED):
-        if fitting := [known for known in prices if model.startswith(known)]:
-            return prices[max(fitting, key=len)]
-    kind = PROVIDER_KINDS.get(provider)
-    return (0.0, 0.0) if kind is not None and kind.free else None
-
-
-def _configured_prices() -> Mapping[str, tuple[float, float]]:
     amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
     written = os.environ.get(PRICES_VARIABLE) or "{}"
     try:
-        return TypeAdapter(dict[str, tuple[amount, amount]]).validate_json(written)
+        configured = TypeAdapter(dict[str, tuple[amount, amount]]).validate_json(written)
     except ValidationError:
         raise UsageError(
             f"{PRICES_VARIABLE} must be a JSON object of US dollars per million input and "
             f'output tokens, such as {{"model-name": [3, 15]}}, got {written!r}'
         ) from None
-
-
-class Spending(BaseModel):
-    """Calls, tokens and cost in US dollars. `cached` replies cost nothing.
-
-    `cost` is None if the model's price is not known. Tokens that a service did not count are
-    those that were reserved for the call.
-    """
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
-
-    calls: int
-    cached: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
+    for prices in (configured, _LISTED):
+        if fitting := [known for known in prices if model.startswith(known)]:
+            return prices[max(fitting, key=len)]
+    kind = PROVIDER_KINDS.get(provider)
+    return (0.0, 0.0) if kind is not None and kind.free else None
 
 
 class CostTracker:
@@ -159,8 +136,9 @@ class CostTracker:
     def __init__(self, model: str, max_cost: float | None = None) -> None:
         self._price = price_of(model)
         self._max_cost = max_cost
-        self._calls = self._cached = self._input = self._output = 0
         self._reserved = 0.0
+        cost = None if self._price is None else 0.0
+        self.spending = Spending(calls=0, cached=0, input_tokens=0, output_tokens=0, cost=cost)
         if max_cost is not None and not (math.isfinite(max_cost) and max_cost >= 0):
             raise UsageError(f"the budget must be a number of US dollars >= 0, got {max_cost!r}")
         if max_cost is not None and self._price is None:
@@ -170,22 +148,11 @@ class CostTracker:
                 "million input and output tokens)"
             )
 
-    @property
-    def spending(self) -> Spending:
-        """The totals so far."""
-        return Spending(
-            calls=self._calls,
-            cached=self._cached,
-            input_tokens=self._input,
-            output_tokens=self._output,
-            cost=self._cost(self._input, self._output) if self._price else None,
-        )
-
     @contextmanager
     def reserved(self, prompt: str, max_tokens: int) -> Iterator[None]:
         """Reserve what the call can cost at most. Raises `BudgetExceeded` if that is too much."""
         worst = self._cost(max_tokens_of(prompt), max_tokens)
-        spent = self._cost(self._input, self._output) + self._reserved
+        spent = (self.spending.cost or 0.0) + self._reserved
         if self._max_cost is not None and spent + worst > self._max_cost:
             raise BudgetExceeded(
                 f"stopped before exceeding the budget of ${self._max_cost:g}: "
@@ -199,22 +166,22 @@ class CostTracker:
             self._reserved -= worst
 
     def add(self, completion: Completion, prompt: str, max_tokens: int) -> None:
-        """Count a call: of what the service did not count, the most that it can have been.
-
-        Otherwise a service that reports no usage would be free, and its budget unlimited.
-        """
-        given, made = completion.usage.input_tokens, completion.usage.output_tokens
+        """Count a call, or a reply from the cache."""
+        given, made = completion.input_tokens, completion.output_tokens
+        # A service that reports no usage would be free, and its budget unlimited: count the most.
         if given <= 0:
             given, made = max_tokens_of(prompt), max(made, max_tokens)
         elif made < 0 or (made == 0 and completion.text):
             made = max_tokens
-        self._calls += 1
-        self._input += given
-        self._output += made
-
-    def add_cached(self) -> None:
-        """Count a reply from the cache."""
-        self._cached += 1
+        paid, before = not completion.cached, self.spending
+        cost = None if before.cost is None else before.cost + paid * self._cost(given, made)
+        self.spending = Spending(
+            calls=before.calls + paid,
+            cached=before.cached + completion.cached,
+            input_tokens=before.input_tokens + paid * given,
+            output_tokens=before.output_tokens + paid * made,
+            cost=cost,
+        )
 
     def _cost(self, given: int, made: int) -> float:
         return (given * self._price[0] + made * self._price[1]) / 1e6 if self._price else 0.0

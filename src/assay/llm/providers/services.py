@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 
 from assay.errors import ProviderError, ProviderFailure, UsageError
-from assay.llm.providers.provider import Completion, TokenUsage, max_tokens_of, setting
+from assay.llm.providers.provider import Completion, max_tokens_of, setting
 from assay.net.client import EncodingRefused, ResponseTooLarge, open_client
 from assay.net.http import connect_reason
 from assay.net.json import JsonObject
@@ -40,6 +40,8 @@ class ServiceModel:
     keys: tuple[str, ...] = ()
     hint = ""
     hint_404 = "check the URL and the model name, {model!r}"
+    # Parameters that make replies repeatable, as far as the service allows them.
+    sampling: Mapping[str, float] = {"temperature": 0}
 
     def __init__(
         self,
@@ -54,8 +56,7 @@ class ServiceModel:
         self.name = f"{self.kind}:{model}"
         # With the address: two endpoints may use one name for two models.
         self.identity = f"{self.name}@{redact_url(url)}"
-        # Parameters that make replies repeatable, as far as the service allows them.
-        self._sampling: dict[str, float] = {"temperature": 0}
+        self._sampling = dict(self.sampling)
         self._limit = "max_tokens"
         # No connection outlives its call, because the next may come from another event loop.
         sent = {"Connection": "close", **headers}
@@ -152,7 +153,7 @@ def _completion(text: Any, given: Any, made: Any, *, refused: bool, cut: bool) -
         raise ProviderError(ProviderFailure.REFUSAL, "the model refused to answer")
     if not isinstance(text, str):
         raise TypeError
-    return Completion(text, TokenUsage(int(given or 0), int(made or 0)), "length" if cut else "end")
+    return Completion(text, int(given or 0), int(made or 0), "length" if cut else "end")
 
 
 def read_chat_completion(reply: Any) -> Completion:
@@ -175,21 +176,8 @@ class OpenAIModel(ServiceModel):
 
     kind = "openai"
     keys = OPENAI_KEYS
+    sampling: Mapping[str, float] = {"temperature": 0, "seed": 0}
     _read = staticmethod(read_chat_completion)
-
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        api_key: str | None = None,
-        policy: OutboundPolicy = UNRESTRICTED,
-    ) -> None:
-        parts = _parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
-        path = parts.path.rstrip("/") or "/v1"
-        full = parts._replace(path=f"{path}/chat/completions").geturl()
-        service = f"the model service at {parts.netloc.rpartition('@')[2]}"
-        super().__init__(service, full, model, _bearer(api_key), api_key, policy)
-        self._sampling["seed"] = 0
 
 
 def open_openai(spec: str) -> OpenAIModel:
@@ -207,7 +195,11 @@ def open_openai(spec: str) -> OpenAIModel:
             f"OpenAI needs a key: set {OPENAI_KEYS[-1]}; for an endpoint without keys, set "
             "RAG_EVAL_OPENAI_BASE_URL",
         )
-    return OpenAIModel(url, model, key, policy)
+    parts = _parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
+    path = parts.path.rstrip("/") or "/v1"
+    full = parts._replace(path=f"{path}/chat/completions").geturl()
+    service = f"the model service at {parts.netloc.rpartition('@')[2]}"
+    return OpenAIModel(service, full, model, _bearer(key), key, policy)
 
 
 class AnthropicModel(ServiceModel):
@@ -216,13 +208,6 @@ class AnthropicModel(ServiceModel):
     kind = "anthropic"
     keys = ANTHROPIC_KEYS
     hint_404 = "check the model name, {model!r} (RAG_EVAL_ANTHROPIC_MODEL)"
-
-    def __init__(self, api_key: str, model: str, base_url: str | None = None) -> None:
-        address = base_url or setting("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
-        _parse_address(address, "RAG_EVAL_ANTHROPIC_BASE_URL, ANTHROPIC_BASE_URL", ANTHROPIC_URL)
-        headers = {"anthropic-version": "2023-06-01", "x-api-key": api_key}
-        url = f"{address.rstrip('/')}/v1/messages"
-        super().__init__("Anthropic", url, model, headers, api_key)
 
     @staticmethod
     def _read(reply: Any) -> Completion:
@@ -236,16 +221,21 @@ class AnthropicModel(ServiceModel):
         )
 
 
-def open_anthropic(spec: str) -> AnthropicModel:
-    """The model of `[MODEL]`; key, address and default model come from the environment."""
+def open_anthropic(spec: str, key: str | None = None, address: str | None = None) -> AnthropicModel:
+    """The model of `[MODEL]`; what is left out comes from the environment."""
     if "@" in spec:
         raise UsageError("'anthropic:MODEL' takes no URL; set RAG_EVAL_ANTHROPIC_BASE_URL instead")
-    key = setting(*ANTHROPIC_KEYS)
+    key = key or setting(*ANTHROPIC_KEYS)
     if key is None:
         message = f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEYS[-1]}"
         raise ProviderError(ProviderFailure.SETTING, message)
+    variables = "RAG_EVAL_ANTHROPIC_BASE_URL", "ANTHROPIC_BASE_URL"
+    address = address or setting(*variables) or ANTHROPIC_URL
+    _parse_address(address, ", ".join(variables), ANTHROPIC_URL)
     model = spec or setting("RAG_EVAL_ANTHROPIC_MODEL") or ANTHROPIC_MODEL
-    return AnthropicModel(key, model, setting("RAG_EVAL_ANTHROPIC_BASE_URL"))
+    headers = {"anthropic-version": "2023-06-01", "x-api-key": key}
+    url = f"{address.rstrip('/')}/v1/messages"
+    return AnthropicModel("Anthropic", url, model, headers, key)
 
 
 class OllamaModel(ServiceModel):
@@ -254,18 +244,6 @@ class OllamaModel(ServiceModel):
     kind = "ollama"
     hint = "start it with 'ollama serve', or choose another with RAG_EVAL_PROVIDER"
     hint_404 = "run 'ollama pull {model}'"
-
-    def __init__(self, url: str, model: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
-        # OLLAMA_HOST is often a bare host, or a port alone.
-        bare = f"localhost{url}" if url.startswith(":") else url
-        full = bare if "://" in bare else f"http://{bare}"
-        parts = _parse_address(full, "RAG_EVAL_OLLAMA_BASE_URL", OLLAMA_URL)
-        if parts.port is None and "://" not in bare:
-            full = parts._replace(netloc=f"{parts.netloc}:11434").geturl()
-        full = full.rstrip("/")
-        key = None if policy.public_only else setting("OLLAMA_API_KEY")
-        service = f"Ollama at {redact_url(full)}"
-        super().__init__(service, f"{full}/api/chat", model, _bearer(key), key, policy)
 
     def _body(self, prompt: str, max_tokens: int) -> JsonObject:
         # Ollama silently cuts a prompt that exceeds its context, from the front. So the size is
@@ -297,7 +275,18 @@ def open_ollama(spec: str) -> OllamaModel:
     """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
     model, url, policy = _split_spec(spec)
     url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
-    return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL, policy)
+    # OLLAMA_HOST is often a bare host, or a port alone.
+    bare = f"localhost{url}" if url.startswith(":") else url
+    parts = _parse_address(
+        bare if "://" in bare else f"http://{bare}", "RAG_EVAL_OLLAMA_BASE_URL", OLLAMA_URL
+    )
+    if parts.port is None and "://" not in bare:
+        parts = parts._replace(netloc=f"{parts.netloc}:11434")
+    full = parts.geturl().rstrip("/")
+    key = None if policy.public_only else setting("OLLAMA_API_KEY")
+    model = model or setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL
+    service = f"Ollama at {redact_url(full)}"
+    return OllamaModel(service, f"{full}/api/chat", model, _bearer(key), key, policy)
 
 
 def _bearer(key: str | None) -> dict[str, str]:
