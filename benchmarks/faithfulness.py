@@ -110,14 +110,11 @@ def _sides(scores: Sequence[float], claims: Sequence[Claim]) -> tuple[np.ndarray
 
 
 async def judged(spec: str, claims: Sequence[Claim]) -> list[float]:
-    """The share of TRUE in both orders, one claim after the other."""
+    """1 for each claim that the judge finds supported, else 0."""
     async with open_provider(spec) as provider:
         judge = Judge(provider)
-        found = []
-        for claim in claims:
-            votes = [await judge.supports(claim.text, claim.sources, vote) for vote in (0, 1)]
-            found.append(sum(each.verdict is True for each in votes) / 2)
-        return found
+        found = [await judge.supports(claim.text, claim.sources) for claim in claims]
+        return [float(each.verdict is True) for each in found]
 
 
 def report(name: str, claims: Sequence[Claim], score: Callable[[Claim], float]) -> None:

@@ -17,7 +17,7 @@ from assay.cli.app import app
 from assay.data import read_qrels
 from assay.data.qrels import judged_by_model
 from assay.errors import AssayError
-from assay.labels.model_grades import PassageGrade, grade_passage, grade_pool, unreliable_grades
+from assay.labels.model_grades import grade_of, grade_passage, grade_pool, unreliable_grades
 from assay.labels.pool import GradingPool, PassagePair
 from assay.text import stems
 
@@ -55,7 +55,7 @@ class Says:
     [("2", 2), ("**2**", 2), ("Answer: 2", 2), ("4", None), ("2 or 3", None), ("relevant", None)],
 )
 def test_a_grade_is_one_number_alone(text: str, grade: int | None) -> None:
-    assert asyncio.run(grade_passage(Judge(Says(text)), PAIRS[0])).grade == grade
+    assert grade_of(asyncio.run(grade_passage(Judge(Says(text)), PAIRS[0]))) == grade
 
 
 def test_votes_are_in_both_orders_and_the_lower_median_counts() -> None:
@@ -64,7 +64,7 @@ def test_votes_are_in_both_orders_and_the_lower_median_counts() -> None:
             return "3" if prompt.index("Query:\n") < prompt.index("Passage:\n") else "1"
 
     found = asyncio.run(grade_passage(Judge(First()), PAIRS[0], votes=2))
-    assert (found.votes, found.grade, found.unsteady) == ((3, 1), 1, True)
+    assert (found.votes, grade_of(found), found.flipped) == (("3", "1"), 1, True)
 
 
 def test_a_passage_cannot_leave_its_delimiters() -> None:
@@ -74,8 +74,7 @@ def test_a_passage_cannot_leave_its_delimiters() -> None:
 
 
 def test_a_model_that_grades_all_alike_is_not_believed() -> None:
-    found = [PassageGrade(PAIRS[0], (2,))] * 20
-    assert "gave grade 2 to all 20 passages" in (unreliable_grades(found) or "")
+    assert "gave grade 2 to all 20 passages" in (unreliable_grades([2] * 20) or "")
 
 
 def test_grades_are_written_with_provenance_and_people_win_in_the_qrels(tmp_path: Path) -> None:

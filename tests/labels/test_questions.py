@@ -215,13 +215,6 @@ def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
     assert left_out == {".png": 1}
 
 
-def test_lines_that_an_editor_broke_are_mended_and_lists_are_not(tmp_path: Path) -> None:
-    long = "The pump house had a burst pipe in January, and everybody got"
-    (tmp_path / "a.md").write_text(f"{long}\na new meter for 38 euros.\n- {long}\n- {long}\nok\nno")
-    text = read_source_documents(tmp_path)[0]["a.md"].text
-    assert text == f"{long} a new meter for 38 euros.\n- {long}\n- {long} ok\nno"
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -54,7 +54,6 @@ _MIN_BY_CHANCE = 4.0
 # At temperature 0 the same wording would get the same reply, so every second pair of votes has
 # another one.
 _WORDINGS = ("judge_correctness", "judge_correctness_facts", "judge_correctness_reader")
-_SUPPORT = ("judge_support", "judge_support_first")
 
 
 class UnreliableJudge(Exception):
@@ -336,9 +335,15 @@ class Judge:
             return None
         return sum(each.verdict is True for each in found) / len(said) if said else 0.0
 
-    async def supports(self, sentence: str, sources: Sequence[str], vote: int = 0) -> Judgment:
+    async def supports(self, sentence: str, sources: Sequence[str]) -> Judgment:
         """Whether the sources support one sentence, asked once."""
-        return await self.ask("support", [support_prompt(sentence, sources, vote)], TRUTH)
+        code = delimiter_code(sentence, *sources)
+        prompt = load_prompt("judge_support").fill(
+            code=code,
+            documents="\n\n".join(delimited("document", code, source) for source in sources),
+            statement=delimited("statement", code, sentence),
+        )
+        return await self.ask("support", [prompt], TRUTH)
 
     async def ask(
         self, kind: str, prompts: Iterable[str], levels: tuple[str, ...], *, reason: bool = False
@@ -426,14 +431,4 @@ def fact_prompt(question: str, answer: str, fact: Fact) -> str:
         question=delimited("question", code, question),
         fact=delimited("fact", code, said),
         answer=delimited("answer", code, answer),
-    )
-
-
-def support_prompt(statement: str, sources: Sequence[str], vote: int = 0) -> str:
-    """Asks whether the sources support one statement, which is first in every second vote."""
-    code = delimiter_code(statement, *sources, *([str(vote)] if vote else []))
-    return load_prompt(_SUPPORT[vote % 2]).fill(
-        code=code,
-        documents="\n\n".join(delimited("document", code, source) for source in sources),
-        statement=delimited("statement", code, statement),
     )

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from assay.answers.judge import Judge
+from assay.answers.judge import Judge, Judgment
 from assay.data.dataset import Judgments
 from assay.data.qrels import MODEL_MADE, write_trec_qrels
 from assay.data.table import csv_table, text_cell
@@ -26,9 +26,9 @@ from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
 from assay.text import stems, text_hash
 
+# The lowest grade that counts as relevant: a passage of grade 1 is on the subject, and does not
+# answer the query.
 RELEVANT_FROM = 2
-"""The lowest grade that counts as relevant: a passage of grade 1 is on the subject, and does not
-answer the query."""
 _PROMPT = "relevance_grade"
 _WORDS = tuple(map(str, GRADES))
 _MAX_SHARED = 0.1  # words of a query that a passage about something else may have
@@ -37,41 +37,23 @@ _MIN_CONTROLS = 2
 _MIN_TO_DIFFER = 20  # so many passages do not all deserve the same grade
 
 
-@dataclass(frozen=True, slots=True)
-class PassageGrade:
-    """What the model said about a pair, once for each vote; None if it could not be read."""
-
-    pair: PassagePair
-    votes: tuple[int | None, ...]
-
-    @property
-    def grade(self) -> int | None:
-        """The lower median of the votes; None if one of them could not be read."""
-        read = sorted(vote for vote in self.votes if vote is not None)
-        return read[(len(read) - 1) // 2] if read and len(read) == len(self.votes) else None
-
-    @property
-    def unsteady(self) -> bool:
-        """Whether the votes are more than one grade apart."""
-        read = [vote for vote in self.votes if vote is not None]
-        return bool(read) and max(read) - min(read) > 1
-
-
-async def grade_passage(judge: Judge, pair: PassagePair, votes: int = 1) -> PassageGrade:
+async def grade_passage(judge: Judge, pair: PassagePair, votes: int = 1) -> Judgment:
     """Ask `votes` times; the passage comes first every second time."""
-    prompts = [grade_prompt(pair.query, pair.passage, vote) for vote in range(votes)]
-    words = await gather(judge.choose(prompt, _WORDS) for prompt in prompts)
-    return PassageGrade(pair, tuple(None if word is None else int(word) for word in words))
+    shown, prompts = pair.passage[:MAX_PASSAGE], []
+    for vote in range(votes):
+        code = delimiter_code(pair.query, shown, str(vote))
+        asked = f"Query:\n{delimited('question', code, pair.query)}"
+        found = f"Passage:\n{delimited('document', code, shown)}"
+        first, second = (found, asked) if vote % 2 else (asked, found)
+        prompts.append(load_prompt(_PROMPT).fill(code=code, first=first, second=second))
+    return await judge.ask("grade", prompts, _WORDS)
 
 
-def grade_prompt(query: str, passage: str, vote: int = 0) -> str:
-    """Asks for the grade of a passage, which comes first in every second vote."""
-    shown = passage[:MAX_PASSAGE]
-    code = delimiter_code(query, shown, str(vote))
-    asked = f"Query:\n{delimited('question', code, query)}"
-    found = f"Passage:\n{delimited('document', code, shown)}"
-    first, second = (found, asked) if vote % 2 else (asked, found)
-    return load_prompt(_PROMPT).fill(code=code, first=first, second=second)
+def grade_of(judgment: Judgment) -> int | None:
+    """The lower median of the votes; None if one of them could not be read."""
+    if judgment.unreadable:
+        return None
+    return sorted(int(vote or 0) for vote in judgment.votes)[(len(judgment.votes) - 1) // 2]
 
 
 def control_pairs(pairs: Sequence[PassagePair], number: int) -> Iterator[PassagePair]:
@@ -85,17 +67,16 @@ def control_pairs(pairs: Sequence[PassagePair], number: int) -> Iterator[Passage
                 break
 
 
-def unreliable_grades(grades: Sequence[PassageGrade]) -> str | None:
+def unreliable_grades(grades: Sequence[int | None]) -> str | None:
     """The reason to distrust these grades, or None."""
-    mute = sum(each.grade is None for each in grades)
+    mute = grades.count(None)
     if 2 * mute > len(grades):
         return (
             f"the model gave no readable grade (0, 1, 2 or 3) for {mute} of {len(grades)} "
             "passages; choose another model"
         )
-    given = {each.grade for each in grades if each.grade is not None}
-    if len(grades) >= _MIN_TO_DIFFER and len(given) == 1:
-        return f"the model gave grade {given.pop()} to all {len(grades)} passages; choose another"
+    if len(grades) >= _MIN_TO_DIFFER and len({*grades}) == 1:
+        return f"the model gave grade {grades[0]} to all {len(grades)} passages; choose another"
     return None
 
 
@@ -152,39 +133,39 @@ async def grade_pool(
     judge = Judge(provider)
     asked = list(control_pairs(pool.pairs, controls))
     answers = await gather(grade_passage(judge, pair, votes) for pair in asked)
-    right = sum(each.grade is not None and each.grade < RELEVANT_FROM for each in answers)
+    right = sum((grade_of(each) or 0) < RELEVANT_FROM and not each.unreadable for each in answers)
     if len(asked) >= _MIN_CONTROLS and 2 * right < len(asked):
         doubt = (
             f"the model calls a passage about something else relevant in {len(asked) - right} of "
             f"{len(asked)} controls; choose another model (skip them with --judge-set controls=0)"
         )
         return GradingResult(controls=len(asked), controls_right=right, doubt=doubt)
-    grades = await gather_for(
+    given = await gather_for(
         pool.pairs, lambda pair: grade_passage(judge, pair, votes), "grading passages", progress
     )
+    grades = [grade_of(each) for each in given]
     if reason := unreliable_grades(grades):
         return GradingResult(controls=len(asked), controls_right=right, doubt=reason)
-    records = [_record(each, provider.name, pool) for each in grades if each.grade is not None]
+    records = [
+        GradeRecord(
+            query_id=pair.query_id,
+            query=pair.query,
+            doc_id=pair.doc_id,
+            grade=grade if grade >= RELEVANT_FROM else 0,
+            model_grade=grade,
+            judged_by=provider.name,
+            prompt=load_prompt(_PROMPT).id,
+            votes=" ".join(map(str, judgment.votes)),
+            passage_sha256=text_hash(pair.passage),
+            created=datetime.now(UTC).date().isoformat(),
+            label=pool.labels.get(pair.name),
+        )
+        for pair, judgment, grade in zip(pool.pairs, given, grades, strict=True)
+        if grade is not None
+    ]
     write_grades(out, records, people or {})
-    unsteady = sum(each.unsteady for each in grades)
+    unsteady = sum(each.flipped for each in given)
     return GradingResult(records, len(grades) - len(records), unsteady, len(asked), right)
-
-
-def _record(found: PassageGrade, model: str, pool: GradingPool) -> GradeRecord:
-    pair, grade = found.pair, found.grade or 0
-    return GradeRecord(
-        query_id=pair.query_id,
-        query=pair.query,
-        doc_id=pair.doc_id,
-        grade=grade if grade >= RELEVANT_FROM else 0,
-        model_grade=grade,
-        judged_by=model,
-        prompt=load_prompt(_PROMPT).id,
-        votes=" ".join(map(str, found.votes)),
-        passage_sha256=text_hash(pair.passage),
-        created=datetime.now(UTC).date().isoformat(),
-        label=pool.labels.get(pair.name),
-    )
 
 
 def write_grades(path: Path, records: Sequence[GradeRecord], people: Judgments) -> None:
@@ -193,8 +174,8 @@ def write_grades(path: Path, records: Sequence[GradeRecord], people: Judgments) 
     rows = ([_cell(value) for value in asdict(record).values()] for record in records)
     write_file(path, csv_table(columns, rows))
     judged = {(r.query_id, r.doc_id): (f"{MODEL_MADE}{r.judged_by}", r.grade) for r in records}
-    for query_id, grades in people.items():
-        judged |= {(query_id, doc_id): ("0", grade) for doc_id, grade in grades.items()}
+    for query_id, known in people.items():
+        judged |= {(query_id, doc_id): ("0", grade) for doc_id, grade in known.items()}
     lines = ((query, who, doc_id, grade) for (query, doc_id), (who, grade) in judged.items())
     write_trec_qrels(qrels_beside(path), lines, instead="the table of grades")
 

@@ -27,13 +27,11 @@ from assay.files import FileLock, complete_lines, open_to_append
 from assay.metrics.statistics import Estimate, cohen_kappa, estimate_mean, weighted_kappa
 from assay.net.json import parse_object
 
-GRADES = (0, 1, 2, 3)
-"""Irrelevant, related, relevant in part, and the answer."""
+GRADES = (0, 1, 2, 3)  # irrelevant, related, relevant in part, and the answer
+# Characters of a passage that are shown; spreadsheets cut cells at 32,767.
 MAX_PASSAGE = 8_000
-"""Characters of a passage that are shown; spreadsheets cut cells at 32,767."""
 POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
-MIN_GRADED = 30
-"""Below this many labels a kappa says little."""
+MIN_GRADED = 30  # below this many labels a kappa says little
 _SEED = 42
 _COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid"),
@@ -43,8 +41,7 @@ _COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "grade", "relevance"),
     "title": ("title",),
 }
-PairName = tuple[str, str]
-"""Query id and document id."""
+PairName = tuple[str, str]  # query id and document id
 PairLabels = Mapping[PairName, int]
 
 
@@ -169,20 +166,11 @@ def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
 
 def pool_table(pairs: Iterable[PassagePair], labels: PairLabels) -> bytes:
     """The table that a person fills in, with the labels that there are, as CSV."""
-    return csv_table(
-        POOL_COLUMNS,
-        (
-            (
-                text_cell(pair.query_id),
-                text_cell(pair.query),
-                text_cell(pair.doc_id),
-                text_cell(pair.title),
-                text_cell(pair.passage[:MAX_PASSAGE]),
-                labels.get(pair.name, ""),
-            )
-            for pair in pairs
-        ),
-    )
+    rows = []
+    for pair in pairs:
+        cells = (pair.query_id, pair.query, pair.doc_id, pair.title, pair.passage[:MAX_PASSAGE])
+        rows.append((*map(text_cell, cells), labels.get(pair.name, "")))
+    return csv_table(POOL_COLUMNS, rows)
 
 
 def combine_labels(graders: Sequence[PairLabels]) -> dict[PairName, int]:
@@ -263,11 +251,12 @@ def grader_agreement(a: PairLabels, b: PairLabels) -> GraderAgreement | None:
     return GraderAgreement(len(both), same, kappa, weighted_kappa(first, second))
 
 
+# Who gave the labels that are in the column `label` of the table itself.
 TABLE_GRADER = "table"
-"""Who gave the labels that are in the column `label` of the table itself."""
 
 _GRADER = re.compile(r"\w[\w .@'-]{0,39}")
-_MAX_GRADERS = 50  # each is compared with each
+# Each is compared with each: a visitor could make the page take hours.
+_MAX_GRADERS = 50
 _MAX_JOURNAL = 64 * 2**20  # half a million grades, which are held in memory
 
 
@@ -347,13 +336,11 @@ class GradedPool:
         pairs = ((a, b, grader_agreement(grades[a], grades[b])) for a, b in combinations(grades, 2))
         return [(a, b, agreement) for a, b, agreement in pairs if agreement is not None]
 
-    def _size(self) -> int:
-        return self.journal.stat().st_size if self.journal.exists() else 0
-
     def _read(self) -> tuple[dict[str, dict[PairName, int]], int]:
         """The grades by grader, and where the last complete line ends."""
         grades = {TABLE_GRADER: dict(self._given)} if self._given else {}
-        if (size := self._size()) > _MAX_JOURNAL:
+        size = self.journal.stat().st_size if self.journal.exists() else 0
+        if size > _MAX_JOURNAL:
             raise self._unusable(f"has more than {_MAX_JOURNAL:,} bytes")
         end = 0
         for after, line in complete_lines(self.journal) if size else ():

@@ -38,8 +38,6 @@ _Reply = TypeVar("_Reply")
 
 _KINDS = (".md", ".txt")
 _MAX_BYTES = 2 * 2**20
-# A hard-wrapped line: a long one, with plain text on the next.
-_WRAPPED_LINE = re.compile(r"(?<=[^\n]{60})\n(?=[^\s#>|*+-])")
 
 
 def is_dataset(path: Path) -> bool:
@@ -77,7 +75,7 @@ def _read_document(path: Path, doc_id: str) -> Document:
     if path.stat().st_size > _MAX_BYTES:
         raise DataError(f"is larger than {_MAX_BYTES // 2**20} MiB; split it", file=path)
     try:
-        content = _WRAPPED_LINE.sub(" ", read_text_file(path, encoding="utf-8-sig"))
+        content = read_text_file(path, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
     title, text = "", content.strip()
@@ -173,11 +171,10 @@ def _text(value: Any) -> str:
     return " ".join(value.split())
 
 
+# The rank up to which lexical search has to find the document: a question that only the best
+# search finds is worth having, and below are mostly questions about nothing.
 FOUND_WITHIN = 20
-"""The rank up to which lexical search has to find the document: a question that only the best
-search finds is worth having, and below are mostly questions about nothing."""
-CANDIDATES_PER_QUESTION = 5
-"""Bounds what a model that writes nothing useful can cost."""
+CANDIDATES_PER_QUESTION = 5  # bounds what a model that writes nothing useful can cost
 MAX_QUESTIONS = 10_000
 _MIN_CHARACTERS = 40  # a shorter document says too little for a question
 _SAME_SHARE = 0.75

@@ -29,6 +29,7 @@ from assay.answers.references import (
     read_references,
     write_references,
 )
+from assay.answers.values import polarity
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.labels.questions import json_in, quoted_in, unless_refused
@@ -48,7 +49,7 @@ from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather_for
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
-from assay.text import is_negation, stems, text_hash, words
+from assay.text import stems, text_hash, words
 
 SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
 """The five questions of NFCorpus that the tests of retrieval and answers are about."""
@@ -161,10 +162,7 @@ class ExtractWriter:
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """Side by side, the sentences do not answer what takes several documents."""
         if MULTI_HOP in query.tags:
-            return Draft(
-                why="the answer takes several documents together, and an extract quotes them one "
-                "by one; choose a provider with a model"
-            )
+            return Draft(why="the answer takes several documents together; choose a model to write")
         why = "no sentence of the documents shares words with the question"
         return Draft(extract(query.text, documents), why=why)
 
@@ -182,7 +180,13 @@ class ModelWriter:
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """The model's answer, without markers of citations."""
-        prompt = reference_prompt(query.text, documents)
+        texts = [f"Title: {each.title}\n{each.text}" for each in documents]
+        code = delimiter_code(query.text, *texts)
+        prompt = load_prompt("ground_truth_answer").fill(
+            code=code,
+            documents=numbered("document", code, texts),
+            question=f"Question:\n{delimited('question', code, query.text)}",
+        )
         reply = await complete(self._provider, prompt, _ANSWER_TOKENS)
         declined = ABSTAINED.fullmatch(reply.text) is not None
         text = "" if declined else without_markers(reply.text).strip()
@@ -190,22 +194,11 @@ class ModelWriter:
         return Draft(text, why=why, cut=reply.stop_reason == "length")
 
 
-def reference_prompt(question: str, documents: Sequence[Document]) -> str:
-    """Asks a model for a comprehensive answer from the documents."""
-    texts = [f"Title: {each.title}\n{each.text}" for each in documents]
-    code = delimiter_code(question, *texts)
-    return load_prompt("ground_truth_answer").fill(
-        code=code,
-        documents=numbered("document", code, texts),
-        question=f"Question:\n{delimited('question', code, question)}",
-    )
-
-
 class ModelExtractor:
     """A language model collects facts window by window, and then says which are vital.
 
     A fact needs a true quote, the words and numbers of its document, and the model's own verdict
-    in both orders that the document supports it.
+    that the document supports it.
     """
 
     max_documents = 10
@@ -214,35 +207,57 @@ class ModelExtractor:
     def __init__(self, provider: LLMProvider) -> None:
         self._provider = provider
         self._judge = Judge(provider)
-        prompts = ("nugget_writing", "nugget_importance", "judge_support", "judge_support_first")
+        prompts = ("nugget_writing", "nugget_importance", "judge_support")
         note = "Extracted by a language model from the documents; no person checked them."
         self.origin = writer_origin(provider.name, prompts, note)
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """Facts of all windows, merged and labeled."""
+        """Facts of all windows, those that say the same once; vital ones first."""
         draft = Draft(cut=any(len(each.text) > _PART * _MAX_PARTS for each in documents))
         for window in _windows(documents):
-            known = [each.text for each in draft.facts]
-            prompt = writing_prompt(query.text, window, known)
-            reply = await unless_refused(self._provider.generate(prompt, _FACTS_TOKENS))
-            try:
-                candidates = list(json_in(reply or "", "{}")["facts"])[:_FACTS_PER_WINDOW]
-            except (ValueError, KeyError, TypeError):
-                draft.rejected[NuggetRejection.UNREADABLE] += 1
-                continue
-            for fields in candidates:
-                if (why := await self._add(draft, fields, window)) is not None:
+            for fields in await self._candidates(query.text, window, draft):
+                why = await self._add(draft, fields, window)
+                if why is not None:
                     draft.rejected[why] += 1
         if draft.facts:
             await self._label(query.text, draft)
-        return _finished(draft)
+        draft.facts.sort(key=lambda fact: not fact.vital)
+        if surplus := len(draft.facts[MAX_NUGGETS:]):
+            draft.rejected[NuggetRejection.SURPLUS] += surplus
+            del draft.facts[MAX_NUGGETS:]
+        reason = draft.rejected.most_common(1)
+        draft.why = (
+            f"no nugget is left: {reason[0][0]}" if reason else "its documents have no nugget"
+        )
+        return draft
+
+    async def _candidates(self, question: str, window: Sequence[Document], draft: Draft) -> Any:
+        """What the model proposes, as it replied."""
+        texts = [
+            f"Title: {each.title}\n{each.text}" if each.title else each.text for each in window
+        ]
+        known = [each.text for each in draft.facts]
+        code = delimiter_code(question, *texts, *known)
+        facts = "\n".join(f"- {each}" for each in known)
+        prompt = load_prompt("nugget_writing").fill(
+            code=code,
+            question=f"Question:\n{delimited('question', code, question)}",
+            documents=numbered("document", code, texts),
+            known=delimited("fact", code, facts) if known else "none",
+            most=str(_FACTS_PER_WINDOW),
+        )
+        reply = await unless_refused(self._provider.generate(prompt, _FACTS_TOKENS))
+        try:
+            return list(json_in(reply or "", "{}")["facts"])[:_FACTS_PER_WINDOW]
+        except (ValueError, KeyError, TypeError):
+            draft.rejected[NuggetRejection.UNREADABLE] += 1
+            return []
 
     async def _add(
         self, draft: Draft, fields: Any, window: Sequence[Document]
     ) -> NuggetRejection | None:
         """Add the candidate to the facts of the draft, or return why not."""
-        if not isinstance(fields, dict):
-            return NuggetRejection.NOT_A_FACT
+        fields = fields if isinstance(fields, dict) else {}
         text, place, quote = (fields.get(key) for key in ("text", "document", "quote"))
         if not isinstance(text, str) or not stems(text) or len(text) > MAX_FACT:
             return NuggetRejection.NOT_A_FACT
@@ -256,19 +271,26 @@ class ModelExtractor:
         sources = [document.full_text]
         if unsupported(text, sources):
             return NuggetRejection.OTHER_WORDS
-        fact = Nugget("", text, Importance.OKAY, NuggetMaker.MODEL, (document.id,))
-        merged = merge_nuggets([*draft.facts, fact])
-        if len(merged) > len(draft.facts):
-            votes = [await self._judge.supports(text, sources, vote) for vote in (0, 1)]
-            if not all(vote.verdict for vote in votes):
-                return NuggetRejection.UNSUPPORTED
-        is_new = len(merged) > len(draft.facts)
-        draft.facts = merged
-        return None if is_new else NuggetRejection.MERGED
+        for n, each in enumerate(draft.facts):
+            if _alike(each.text, text):
+                known = tuple(dict.fromkeys((*each.documents, document.id)))
+                draft.facts[n] = replace(each, documents=known)
+                return NuggetRejection.MERGED
+        if not (await self._judge.supports(text, sources)).verdict:
+            return NuggetRejection.UNSUPPORTED
+        draft.facts.append(Nugget("", text, Importance.OKAY, NuggetMaker.MODEL, (document.id,)))
+        return None
 
     async def _label(self, question: str, draft: Draft) -> None:
         """What has no readable label is left out: a guess would be counted as the model's word."""
-        prompt = importance_prompt(question, [each.text for each in draft.facts])
+        texts = [each.text for each in draft.facts]
+        code = delimiter_code(question, *texts)
+        prompt = load_prompt("nugget_importance").fill(
+            code=code,
+            number=str(len(texts)),
+            question=f"Question:\n{delimited('question', code, question)}",
+            facts=numbered("fact", code, texts),
+        )
         reply = await unless_refused(self._provider.generate(prompt, _LABEL_TOKENS))
         try:
             found = json_in(reply or "", "[]")
@@ -278,31 +300,6 @@ class ModelExtractor:
             draft.rejected[NuggetRejection.UNREADABLE] += len(draft.facts)
             pairs = []
         draft.facts = [replace(each, importance=label) for each, label in pairs]
-
-
-def writing_prompt(question: str, documents: Sequence[Document], known: Sequence[str]) -> str:
-    """Asks a model for facts of the documents that answer the question."""
-    texts = [f"Title: {each.title}\n{each.text}" if each.title else each.text for each in documents]
-    code = delimiter_code(question, *texts, *known)
-    facts = "\n".join(f"- {each}" for each in known)
-    return load_prompt("nugget_writing").fill(
-        code=code,
-        question=f"Question:\n{delimited('question', code, question)}",
-        documents=numbered("document", code, texts),
-        known=delimited("fact", code, facts) if known else "none",
-        most=str(_FACTS_PER_WINDOW),
-    )
-
-
-def importance_prompt(question: str, facts: Sequence[str]) -> str:
-    """Asks a model which of the facts an answer must state."""
-    code = delimiter_code(question, *facts)
-    return load_prompt("nugget_importance").fill(
-        code=code,
-        number=str(len(facts)),
-        question=f"Question:\n{delimited('question', code, question)}",
-        facts=numbered("fact", code, facts),
-    )
 
 
 def _windows(documents: Sequence[Document]) -> Iterator[list[Document]]:
@@ -319,20 +316,6 @@ def _windows(documents: Sequence[Document]) -> Iterator[list[Document]]:
         yield window
 
 
-def merge_nuggets(facts: Sequence[Nugget]) -> list[Nugget]:
-    """Near duplicates as one, which names the documents of all; vital if any of them is."""
-    merged: list[Nugget] = []
-    for fact in facts:
-        place = next((n for n, each in enumerate(merged) if _alike(fact.text, each.text)), None)
-        if place is None:
-            merged.append(fact)
-            continue
-        documents = tuple(dict.fromkeys((*merged[place].documents, *fact.documents)))
-        importance = Importance.VITAL if fact.vital else merged[place].importance
-        merged[place] = replace(merged[place], documents=documents, importance=importance)
-    return merged
-
-
 def _alike(a: str, b: str) -> bool:
     """Whether nearly all words are the same, and all numbers and negations."""
     first, second = set(stems(a)), set(stems(b))
@@ -340,21 +323,8 @@ def _alike(a: str, b: str) -> bool:
     return same and _figures(a) == _figures(b)
 
 
-def _figures(text: str) -> tuple[set[str], int]:
-    said = words(text)
-    figures = {word for word in said if any(map(str.isdigit, word))}
-    return figures, sum(map(is_negation, said)) % 2
-
-
-def _finished(draft: Draft) -> Draft:
-    """The vital facts first, at most `MAX_NUGGETS`; or why there is none."""
-    draft.facts.sort(key=lambda fact: not fact.vital)
-    if surplus := len(draft.facts[MAX_NUGGETS:]):
-        draft.rejected[NuggetRejection.SURPLUS] += surplus
-        del draft.facts[MAX_NUGGETS:]
-    reason = draft.rejected.most_common(1)
-    draft.why = f"no nugget is left: {reason[0][0]}" if reason else "its documents have no nugget"
-    return draft
+def _figures(text: str) -> tuple[set[str], bool]:
+    return {word for word in words(text) if any(map(str.isdigit, word))}, polarity(text)
 
 
 @dataclass
@@ -398,34 +368,12 @@ async def generate_references(
     dataset.require_documents("assay ground-truth")
     earlier = {each.query_id: each for each in read_references(out)} if out.exists() else {}
     result = WritingResult()
-
-    async def write(query: Query) -> Reference | None:
-        known = earlier.get(query.id) or Reference(query.id, query.text)
-        has_answer = bool(known.answer) or ANSWER_HASH in known.provenance
-        if bool(known.facts) if writer.writes_facts else has_answer:
-            result.kept += 1
-            return known
-        documents = ranked_documents(dataset, split, query.id)[: writer.max_documents]
-        try:
-            draft = await writer.write(query, documents)
-        except ProviderError as error:
-            if error.kind is not ProviderFailure.REFUSAL:
-                raise
-            draft = Draft(why=str(error))
-        result.rejected.update(draft.rejected)
-        if not draft.answer and not draft.facts:
-            result.left_out[query.id] = draft.why
-            return known if known.answer or known.facts else None
-        result.written += 1
-        origin = writer.origin | _sources(dataset, split, documents, draft)
-        known = replace(known, query=query.text, provenance={**known.provenance, **origin})
-        if draft.facts:
-            facts = enumerate(draft.facts, 1)
-            return replace(known, facts=tuple(replace(f, id=f"{query.id}.{n}") for n, f in facts))
-        best = expected_ids(dataset, split, query.id)
-        return replace(known, answer=draft.answer, expected=best, highly_relevant_count=len(best))
-
-    found = await gather_for(queries, write, "writing references", progress)
+    found = await gather_for(
+        queries,
+        lambda query: _write(writer, query, earlier.get(query.id), dataset, split, result),
+        "writing references",
+        progress,
+    )
     result.references = [each for each in found if each is not None]
     if not result.references:
         raise DataError(
@@ -438,20 +386,48 @@ async def generate_references(
     return result
 
 
-def _sources(
-    dataset: Dataset, split: str, documents: Sequence[Document], draft: Draft
-) -> JsonObject:
-    """What the provenance says of the data, by which a change of it is noticed later."""
-    found: JsonObject = {
+async def _write(
+    writer: ReferenceWriter,
+    query: Query,
+    earlier: Reference | None,
+    dataset: Dataset,
+    split: str,
+    result: WritingResult,
+) -> Reference | None:
+    """The reference of one question, with what an earlier file has of it; counted in `result`."""
+    known = earlier or Reference(query.id, query.text)
+    has_answer = bool(known.answer) or ANSWER_HASH in known.provenance
+    if bool(known.facts) if writer.writes_facts else has_answer:
+        result.kept += 1
+        return known
+    documents = ranked_documents(dataset, split, query.id)[: writer.max_documents]
+    try:
+        draft = await writer.write(query, documents)
+    except ProviderError as error:
+        if error.kind is not ProviderFailure.REFUSAL:
+            raise
+        draft = Draft(why=str(error))
+    result.rejected.update(draft.rejected)
+    if not draft.answer and not draft.facts:
+        result.left_out[query.id] = draft.why
+        return known if known.answer or known.facts else None
+    result.written += 1
+    origin: JsonObject = {
+        **known.provenance,
+        **writer.origin,
         "document_ids": [document.id for document in documents],
         "dataset": dataset.name,
         "split": split,
         "created": datetime.now(UTC).date().isoformat(),
         "assay": version("agent-assay"),
+        **({"cut": True} if draft.cut else {}),
     }
-    if draft.cut:
-        found["cut"] = True
+    if draft.facts:  # by the hashes a change of the documents is noticed later
+        origin["documents"] = {each.id: text_hash(each.full_text) for each in documents}
+        origin["fingerprint"] = dataset.fingerprint
+    known = replace(known, query=query.text, provenance=origin)
     if draft.facts:
-        found["documents"] = {each.id: text_hash(each.full_text) for each in documents}
-        found["fingerprint"] = dataset.fingerprint
-    return found
+        facts = enumerate(draft.facts, 1)
+        return replace(known, facts=tuple(replace(f, id=f"{query.id}.{n}") for n, f in facts))
+    best = expected_ids(dataset, split, query.id)
+    return replace(known, answer=draft.answer, expected=best, highly_relevant_count=len(best))
