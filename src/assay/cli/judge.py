@@ -190,7 +190,7 @@ def _ask(
             judge = Judge(provider, votes)
             found = await gather_for(rows, lambda row: subject.ask(judge, row), "judging", progress)
             prompts = {each.partition("@")[0]: each for each in subject.prompts(votes)}
-            spending = provider.spending.model_dump()
+            spending = asdict(provider.spending)
             asked = {"provider": judge.name, "votes": votes, "prompts": prompts}
             return iter(found), {**asked, "spending": spending}
 

@@ -7,8 +7,6 @@ reach. It imports no provider.
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from pydantic import BaseModel, ConfigDict
-
 from assay.errors import UsageError
 from assay.llm.passages import EXTRACTIVE
 
@@ -18,14 +16,13 @@ PROVIDERS_GROUP = "assay.providers"
 PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 
 
-class Spending(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Spending:
     """Calls, tokens and cost in US dollars; `cached` replies cost nothing.
 
     `cost` is None if the model's price is not known. Tokens that a service did not count are
     those that were reserved for the call.
     """
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
 
     calls: int
     cached: int
