@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from assay.metrics.graded import Floats
-from assay.metrics.resampling import bootstrap_means
-from assay.metrics.statistics import student_t, summarize
+from assay.metrics.formulas import Floats
+from assay.metrics.statistics import bootstrap_means, student_t, summarize
 
 POPULATIONS = {"a third zeros": (0.35, 0.10), "70% zeros": (0.70, 0.10), "90% hits": (0.10, 0.90)}
 SIZES = (5, 10, 20, 50)

@@ -183,17 +183,14 @@ def test_a_mean_over_data_sets_counts_each_the_same() -> None:
 def test_one_data_set_is_compared_as_a_pair_of_runs_is() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.random(80), rng.random(80)
-    assert compare_strata([(a, b)]).p_value == compare_paired(a, b).p_value
-    assert compare_strata([(a, b)]).difference == pytest.approx(compare_paired(a, b).difference)
+    assert compare_strata([(a, b)]) == compare_paired(a, b).p_value
 
 
 def test_a_small_data_set_weighs_as_much_as_a_large_one() -> None:
     """b wins on the small set by much and loses on the large one by little."""
     small = (np.zeros(20), np.ones(20))
     large = (np.full(2000, 0.5), np.full(2000, 0.4))
-    found = compare_strata([small, large])
-    assert found.difference == pytest.approx((1 - 0.1) / 2)
-    assert found.p_value < 0.05
+    assert compare_strata([small, large]) < 0.05
 
 
 def test_equal_systems_share_their_ranks() -> None:

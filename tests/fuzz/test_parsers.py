@@ -24,7 +24,7 @@ from assay.data.traces import read_log, read_spans, trace_steps
 from assay.errors import AgentFailure, AssayError
 from assay.evaluation.bench import read_suite
 from assay.evaluation.gates import parse_gate, split_gates
-from assay.metrics.foreign_report import read_report
+from assay.metrics.audit import read_report
 from assay.net.redact import redact_url
 from assay.net.retry import parse_retry_after
 from assay.net.sse import EventReader, EventTooLarge

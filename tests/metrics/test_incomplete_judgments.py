@@ -5,8 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from assay.metrics.formulas import inferred_ndcg
-from assay.metrics.graded import GradedLists
+from assay.metrics.formulas import GradedLists, inferred_ndcg
 from assay.metrics.metric import bpref, infNDCG, nDCG
 from assay.metrics.scoring import score
 

@@ -1,21 +1,28 @@
 """Intervals, paired tests, correction and sample sizes."""
 
 import math
+from collections.abc import Callable
 from itertools import product
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from assay.errors import UsageError
-from assay.metrics.graded import Floats
+from assay.metrics.formulas import Floats
 from assay.metrics.statistics import (
     SampleSummary,
+    _binned,
     below,
+    bootstrap_means,
+    bounded_means,
     compare_paired,
     compare_strata,
+    flipped_means,
     holm,
     min_queries,
     queries_needed,
+    resample_count,
     student_t,
     summarize,
     summarize_strata,
@@ -166,24 +173,6 @@ def test_scores_of_different_queries_cannot_be_paired() -> None:
         compare_paired([0.1, 0.2], [0.1])
 
 
-@pytest.mark.parametrize(
-    ("strata", "half"),
-    [
-        ([[0.0, 1.0], [0.2, 0.4, 0.6]], 12.7062 * math.sqrt(0.5 / 2 + 0.04 / 3) / 2),
-        ([[0.0, 0.5, 1.0], [0, 0.25, 0.5, 0.75, 1]], 3.18245 * math.sqrt(11 / 96) / 2),
-        ([[0.5, 0.5], [0.3, 0.3, 0.3]], 0.0),
-    ],
-)
-def test_differences_over_sets_have_the_interval_of_welch(
-    strata: list[list[float]], half: float
-) -> None:
-    """By hand: 1.1 and 3.5 degrees of freedom, of which whole ones count."""
-    found = compare_strata([([0.0] * len(each), each) for each in strata])
-    mean = found.difference
-    assert mean == pytest.approx(np.mean([np.mean(each) for each in strata]))
-    assert [found.low, found.high] == pytest.approx([mean - half, mean + half], abs=1e-5)
-
-
 def test_a_mean_of_scores_over_sets_stays_between_0_and_1() -> None:
     """As that of a single set, from which it differs by its sets alone."""
     rare = [0.0] * 29 + [0.5]
@@ -195,21 +184,21 @@ def test_a_mean_of_scores_over_sets_stays_between_0_and_1() -> None:
     assert alone.low is not None
     assert alone.high is not None
     assert alone.low < low < mean < high < alone.high
-    assert summarize_strata([rare, [0.5, -0.5]])[1] == pytest.approx(-3.16998, abs=1e-4)
+    with pytest.raises(UsageError, match="at least one query of each"):
+        summarize_strata([rare, []])
 
 
 def test_every_set_counts_the_same_in_a_comparison() -> None:
     """Of 256 flips, with one set of two large gains and one of six small losses."""
     gains, losses = [1.0, 1.0], [-0.3] * 6
-    found = compare_strata([([0.0] * 2, gains), ([0.0] * 6, losses)])
-    assert found.difference == pytest.approx(0.35)
+    p_value = compare_strata([([0.0] * 2, gains), ([0.0] * 6, losses)])
     flips = [
         abs(np.mean(signs[:2] * np.array(gains)) + np.mean(signs[2:] * np.array(losses))) / 2
         for signs in map(np.array, product((-1, 1), repeat=8))
     ]
-    assert found.p_value == pytest.approx(np.mean(np.array(flips) > 0.35 - 1e-9), abs=0.02)
+    assert p_value == pytest.approx(np.mean(np.array(flips) > 0.35 - 1e-9), abs=0.02)
     noise = compare_strata([([0.1 + 0.2, 0.5], [0.3, 0.6])])
-    assert noise.p_value == pytest.approx(1.0)  # one query differs, by whichever sign
+    assert noise == pytest.approx(1.0)  # one query differs, by whichever sign
 
 
 def test_agreement_beyond_chance_is_that_of_cohen() -> None:
@@ -276,3 +265,56 @@ def test_an_interval_knows_the_range_and_not_only_the_sample(value: float) -> No
     assert found.low == pytest.approx(2 * share.low - 1)
     assert found.high == pytest.approx(2 * share.high - 1)
     assert found.high - found.low > 0.5  # type: ignore[operator]
+
+
+def test_resamples_are_fewer_for_more_queries() -> None:
+    assert [resample_count(n) for n in (1, 323, 1_000, 2_000, 100_000)] == [
+        *(10_000, 10_000, 10_000, 5_000, 2_000)
+    ]
+
+
+@pytest.mark.parametrize("size", [40, 104, 105])
+def test_the_weights_of_few_values_are_drawn_once_for_all_metrics(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng
+    seeded = Mock(side_effect=draw)
+    monkeypatch.setattr(np.random, "default_rng", seeded)
+    values = draw(11).random(size)
+    for each in (values, values**2, values):
+        rng = draw(7_001)
+        weights = rng.standard_exponential((10_000, size))
+        unseen = rng.standard_exponential(10_000)
+        low, high = bounded_means(each, 7_001)
+        assert low == pytest.approx(weights @ each / (weights.sum(axis=1) + unseen), rel=1e-12)
+        assert high == pytest.approx(low + unseen / (weights.sum(axis=1) + unseen), rel=1e-12)
+    assert seeded.call_count == (1 if size <= 104 else 3)
+
+
+def test_resampling_many_values_is_centered() -> None:
+    """Beyond 5,000 values they are drawn by the bins of a histogram."""
+    values = np.random.default_rng(11).random(6_000)
+    flipped = flipped_means(values, 5)
+    assert abs(float(flipped.mean())) < 5 * float(flipped.std()) / math.sqrt(flipped.size)
+    drawn = bootstrap_means(values, 5)
+    error = 5 * float(drawn.std()) / math.sqrt(drawn.size)
+    assert float(drawn.mean()) == pytest.approx(float(values.mean()), abs=error)
+    assert float(drawn.std()) == pytest.approx(float(values.std()) / math.sqrt(6_000), rel=0.06)
+
+
+@pytest.mark.parametrize(
+    "means", [bootstrap_means, flipped_means, lambda values, seed: bounded_means(values, seed)[0]]
+)
+def test_means_of_many_small_values_are_small(means: Callable[[Floats, int], Floats]) -> None:
+    values = np.random.default_rng(11).random(6_000)
+    assert means(values / 2**20, 5) * 2**20 == pytest.approx(means(values, 5), rel=1e-9)
+
+
+def test_bins_keep_the_sum_and_lose_little() -> None:
+    values = np.append(np.random.default_rng(2).uniform(2, 10, 6_000), 30.0)  # alone in its bin
+    means, counts, lost = _binned(values)
+    assert int(counts.sum()) == values.size
+    assert counts.min() == 1
+    assert counts.size <= 256
+    assert float(counts @ means) == pytest.approx(float(values.sum()))
+    assert lost < values.size * (28 / 256) ** 2

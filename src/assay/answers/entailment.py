@@ -23,7 +23,7 @@ from assay.answers.checks import Check
 from assay.answers.values import content
 from assay.errors import SearchError, UsageError
 from assay.files import read_text_file
-from assay.metrics.graded import Floats
+from assay.metrics.formulas import Floats
 from assay.net.json import parse_json
 from assay.progress import Progress, silent
 from assay.text import sentences

@@ -22,8 +22,7 @@ from assay.data.load import KNOWN
 from assay.data.table import read_json
 from assay.data.text_file import plain_file
 from assay.errors import DataError, UsageError
-from assay.metrics.audit import AuditResult, ClaimAudit, audit_report
-from assay.metrics.foreign_report import read_report
+from assay.metrics.audit import AuditResult, ClaimAudit, audit_report, read_report
 from assay.report.numbers import count, counted, figure
 from assay.run.folder import find_run
 
@@ -52,8 +51,7 @@ def audit(
     Judgments come from --qrels, else --dataset, else the data set and split named in the report,
     else nfcorpus.
 
-    Exit codes: 0 success, 1 a figure is wrong or the report contradicts itself, 2 usage or input
-    error.
+    Exit codes: 0 success, 1 a figure is wrong, 2 usage or input error.
     """
     if columns and (qrels is not None or dataset is None):
         raise UsageError("--columns names columns of a table: add --dataset FILE")
@@ -71,7 +69,7 @@ def audit(
             split = foreign.split
     judging = load_judgments(qrels, dataset, split, columns or ())
     with _errors_name_file(file):
-        result = audit_report(content, judging.judgments)
+        result = audit_report(foreign, judging.judgments)
     value, text = _as_json(result, judging), _lines(result, judging)
     return Result(value, text, exit_code=0 if result.correct else 1)
 
@@ -107,8 +105,6 @@ def _lines(result: AuditResult, judging: JudgmentSource) -> Iterator[str]:
         if len(wrong) > _SHOWN:
             more = counted(len(wrong) - _SHOWN, "more query", "more queries")
             yield f"  and {more} (all: --json)"
-    for contradiction in result.contradictions:
-        yield f"contradicts itself: {contradiction}"
 
 
 def sentence(claim: ClaimAudit) -> str:
@@ -133,7 +129,6 @@ def _as_json(result: AuditResult, judging: JudgmentSource) -> dict[str, Any]:
         for claim in result.claims
     ]
     return {
-        "contradictions": result.contradictions,
         "judgments": judging.source,
         "correct": result.correct,
         "queries": result.queries,

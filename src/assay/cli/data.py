@@ -16,7 +16,7 @@ from assay.data.load import KNOWN, SOURCES, check_dataset, load_dataset
 from assay.data.text_file import Findings
 from assay.metrics.describe import CUTOFFS, DatasetFacts, describe_dataset
 from assay.report.console import figures_table, labeled
-from assay.report.numbers import count, counted, figure, percent
+from assay.report.numbers import approximate, count, counted, figure, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -184,11 +184,11 @@ def _rendered(facts: DatasetFacts) -> Iterator["RenderableType"]:
         yield ceilings
 
     yield from ("", Text("queries needed to distinguish two systems"))
-    has = f"{facts.split} has {count(facts.splits[facts.split].measurable)}"
-    resolution = _table("difference", "queries", has)
-    for row in facts.resolution:
-        verdict = "enough" if row.enough else "too few"
-        resolution.add_row(figure(row.difference, 2), count(row.queries_needed), verdict)
+    available = facts.splits[facts.split].measurable
+    resolution = _table("difference", "queries", f"{facts.split} has {count(available)}")
+    for difference, needed in facts.queries_needed.items():
+        verdict = "enough" if available >= needed else "too few"
+        resolution.add_row(difference, approximate(needed), verdict)
     yield resolution
     yield Text(
         f"assumed: paired differences with a standard deviation of {facts.assumed_std:g}; "

@@ -48,9 +48,8 @@ from assay.data.traces import holds_traces, read_log
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate, parse_gate, require_possible
 from assay.metrics.metric import AP, MRR, CappedRecall, Hit, Judged, Metric, Precision, Recall, nDCG
-from assay.metrics.scoring import Scores, as_metrics, score_rankings
+from assay.metrics.scoring import KINDS, Scores, as_metrics, score_rankings
 from assay.metrics.statistics import SampleSummary, below, summarize
-from assay.metrics.violations import KINDS
 from assay.net.json import JsonObject
 from assay.report.console import labeled
 from assay.report.numbers import count, counted, figure
@@ -241,7 +240,7 @@ def _score_ranking(
             for metric, each in summaries.items()
         },
         "violations": {kind: scores.violations.total(kind) for kind in KINDS},
-        "examples": [asdict(example) for example in scores.violations.examples],
+        "examples": [example._asdict() for example in scores.violations.examples],
     }
     content |= {"per_query": scores.rows()} if per_query else {}
     content |= {"judged_by": judging.judged_by} if judging.judged_by else {}

@@ -1,12 +1,11 @@
 """Judgments (qrels) in TREC's four columns or BEIR's three, and run files: what was ranked."""
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from math import isnan
 from pathlib import Path
 from sys import intern
-from typing import Any
 
 from assay.data.dataset import Judgments
 from assay.data.table import read_json
@@ -17,10 +16,7 @@ from assay.errors import DataError, UsageError
 MODEL_MADE = "model:"
 MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
-_FORMS = (
-    'a run is TREC lines, {"query": ["doc", ...]}, {"query": {"doc": score}} '
-    'or [{"query_id": ..., "doc_ids": [...]}]'
-)
+RUN_FORMS = 'a run is {"q1": ["d1", "d2"]}, best first, or {"q1": {"d1": 2.5, "d2": 1.0}}'
 
 
 def read_qrels(path: str | Path) -> Judgments:
@@ -214,6 +210,28 @@ def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
     return [document for _, document in sorted(zip(single, documents, strict=True), reverse=True)]
 
 
+def parse_ranking(query: object, value: object) -> Sequence[str]:
+    """Document ids, best first, from `["d1", "d2"]` or `{"d1": 2.5}`; ValueError for the rest."""
+    if isinstance(value, str | bytes) or not isinstance(value, Mapping | Sequence):
+        raise ValueError(f"query {query!r} has no ranking, got {short_repr(value)}; {RUN_FORMS}")
+    require_string_ids(query, value)
+    if not isinstance(value, Mapping):
+        return value
+    scored = [(doc_id, _number(score)) for doc_id, score in value.items()]
+    if any(isnan(score) for _, score in scored):
+        raise ValueError(f"the scores of query {query!r} must be numbers, got {short_repr(value)}")
+    return rank_by_score(scored) if scored else []
+
+
+def require_string_ids(query: object, ids: Iterable[object]) -> None:
+    """Raise ValueError if the id of a query or of one of its documents is not a string."""
+    # A set of types is quick: nearly all of millions of ids are plain strings.
+    if {type(query), *map(type, ids)} != {str}:
+        for value in (query, *ids):
+            if not isinstance(value, str):
+                raise ValueError(f"query {query!r}: ids must be strings, got {value!r}")
+
+
 def _run_from_json(file: TextFile) -> dict[str, list[str]]:
     value = read_json(file)
     if isinstance(value, dict):
@@ -221,28 +239,18 @@ def _run_from_json(file: TextFile) -> dict[str, list[str]]:
         # A run may have a query of that name, but with ids instead of objects.
         if isinstance(results, list) and all(isinstance(entry, dict) for entry in results):
             value = results
-    if isinstance(value, dict):
-        return {query: _ranking(file, query, ranking) for query, ranking in value.items()}
+    pairs = list(value.items()) if isinstance(value, dict) else []
+    for number, entry in enumerate(value if isinstance(value, list) else (), start=1):
+        if not isinstance(entry, dict) or "query_id" not in entry:
+            what = f"entry {number} has no query_id"
+            raise DataError(f"{what}; write {{'query_id': ..., 'doc_ids': [...]}}", file=file.label)
+        pairs.append((entry["query_id"], entry.get("doc_ids", entry.get("retrieved_docs"))))
     run: dict[str, list[str]] = {}
-    for number, entry in enumerate(value, start=1):
-        query = entry.get("query_id") if isinstance(entry, dict) else None
-        if not isinstance(query, str) or query in run:
-            what = f"repeats query {query!r}" if query else f"has no query_id string; {_FORMS}"
-            raise DataError(f"entry {number} {what}", file=file.label)
-        run[query] = _ranking(file, query, entry.get("doc_ids", entry.get("retrieved_docs")))
+    try:
+        for query, ranking in pairs:
+            ids = [*map(intern, parse_ranking(query, ranking))]
+            if run.setdefault(query, ids) is not ids:
+                raise ValueError(f"repeats query {query!r}; delete one of the two")
+    except ValueError as error:
+        raise DataError(str(error), file=file.label) from None
     return run
-
-
-def _ranking(file: TextFile, query: str, ranking: Any) -> list[str]:
-    if isinstance(ranking, dict):
-        scored = [(document, _number(score)) for document, score in ranking.items()]
-        if any(isnan(score) for _, score in scored):
-            got = short_repr(ranking)
-            what = f"query {query!r}: a score must be a number, got {got}"
-            raise DataError(what, file=file.label)
-        return rank_by_score(scored) if scored else []
-    if not isinstance(ranking, list) or not all(isinstance(item, str) for item in ranking):
-        got = short_repr(ranking)
-        what = f"query {query!r} must have a list of document ids, got {got}; {_FORMS}"
-        raise DataError(what, file=file.label)
-    return [intern(document) for document in ranking]

@@ -404,7 +404,7 @@ def _compare(a: str, b: str, datasets: Sequence[str], scores: BenchScores) -> fl
         first, second = scores[a, dataset], scores[b, dataset]
         both = [query for query in first if query in second]
         strata.append((np.array([first[q] for q in both]), np.array([second[q] for q in both])))
-    return compare_strata(strata).p_value
+    return compare_strata(strata)
 
 
 def create_bench(suite: Suite, out: Path) -> Path:

@@ -32,8 +32,8 @@ from assay.evaluation.sanity import SanityChecks
 from assay.evaluation.trials import RightByTrial, trials_report
 from assay.files import atomic_write
 from assay.metrics.metric import MRR, Metric, Precision, Recall
+from assay.metrics.scoring import KINDS, Kind, Violations
 from assay.metrics.statistics import SampleSummary, below, summarize
-from assay.metrics.violations import KINDS, Kind, Violations
 from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
 from assay.run.answers import AnswersReport

@@ -26,7 +26,7 @@ def trials_report(
         right: verdicts on answers; empty if answers were not evaluated.
         seed: of the resamples.
     """
-    split = split_variance(scores.headline)
+    between, within, advice = split_variance(scores.headline)
     answered = right[0] if right else {}
     decided = [id for id in answered if all(trial.get(id) is not None for trial in right)]
     every = [all(trial[id] for trial in right) for id in decided]
@@ -37,11 +37,11 @@ def trials_report(
         spread = scores.headline.max(axis=1) - scores.headline.min(axis=1)
         flaky = [query_ids[place] for place in np.argsort(-spread, kind="stable") if spread[place]]
     return TrialsReport(
-        repeat=split.trials,
+        repeat=scores.headline.shape[1],
         agreement=float(scores.agreement.mean()),
-        between=split.between,
-        within=split.within,
-        advice=split.advice,
+        between=between,
+        within=within,
+        advice=advice,
         pass_all=_share(every, seed) if decided else None,
         pass_any=_share(some, seed) if decided else None,
         flaky=flaky[:_FLAKY],

@@ -1,26 +1,29 @@
 """Audits another evaluator's report: do its figures follow from its own retrieved lists?
 
+    report = read_report(json.loads(text))
+    audit_report(report, dataset.judgments_in("test")).claims[0].flaws  # () if the figure is right
+
 Evaluators of this kind are known to take the ideal ranking from the retrieved documents, to
 credit repeats and to drop failed queries, each of which raises the mean. So a claim is recomputed
 correctly and in each wrong way, and the simplest way that gives the claimed figure is named.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import product
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.data.dataset import Judgments
-from assay.errors import DataError
-from assay.metrics.foreign_report import ForeignReport, ReportedQuery, read_report
-from assay.metrics.graded import Floats, GradedLists, has_relevant
-from assay.metrics.metric import Metric, nDCG
-from assay.metrics.violations import Inspector
-from assay.net.json import JsonObject
+from assay.errors import DataError, UsageError
+from assay.metrics.formulas import Floats, GradedLists, has_relevant
+from assay.metrics.metric import Metric, nDCG, parse_metric
+from assay.metrics.scoring import Inspector
+from assay.net.json import LARGEST, JsonObject
 
 _TOLERANCE = 5e-4  # reports that round to three digits are not accused
 _EXACT = 1e-6
@@ -37,74 +40,29 @@ class Flaw(StrEnum):
 
 
 Flaws = frozenset[Flaw]
-NO_FLAWS: Flaws = frozenset()
+_NO_FLAWS: Flaws = frozenset()
 
 
-@dataclass(frozen=True)
-class Recomputation:
-    """The lists of a report, to be scored in any way. `missing` queries have no list at all."""
+@dataclass(frozen=True, slots=True)
+class ReportedQuery:
+    """One query of a report, without documents if it failed; `claimed` are its own figures."""
 
+    query_id: str
+    doc_ids: tuple[str, ...]
+    failed: bool
+    claimed: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignReport:
+    """What a report claims, and its lists; `missing` queries were asked and have no row."""
+
+    claims: Mapping[Metric, float]
     rows: Sequence[ReportedQuery]
-    judgments: Judgments
     missing: int
     top_k: int | None
-
-    def values(self, metric: Metric, flaws: Flaws = NO_FLAWS) -> Floats:
-        """One figure for each row."""
-        if Flaw.EXPONENTIAL_GAIN in flaws:
-            metric = metric(gain="exp")
-        # Lists as they were sent credit a document each time it is repeated.
-        ranked = self._as_sent if Flaw.DUPLICATES_CREDITED in flaws else self._cleaned
-        ideal = self._ideal
-        if Flaw.IDEAL_FROM_RETRIEVED in flaws:
-            ideal = _sorted_by_grade(ranked.top(metric.cutoff))
-        return metric.measure(ranked, ideal)
-
-    def mean(self, metric: Metric, flaws: Flaws = NO_FLAWS) -> float:
-        """The mean over all queries, or over those that the flaws leave."""
-        values = self.values(metric, flaws)
-        empty = np.array([not row.doc_ids for row in self.rows])
-        if Flaw.EMPTY_DROPPED in flaws:
-            values = values[~(empty | self._failed)]
-        elif Flaw.FAILED_DROPPED in flaws:
-            values = values[~self._failed]
-        else:
-            return float(values.sum()) / max(1, values.size + self.missing)
-        return float(values.mean()) if values.size else 0.0
-
-    def suspects(self, metric: Metric) -> Iterator[Flaws]:
-        """Every combination that could make a difference here, the simplest first."""
-        empty = any(not row.doc_ids and not row.failed for row in self.rows)
-        failed = self.missing > 0 or bool(self._failed.any())
-        choices: list[tuple[Flaw | None, ...]] = [
-            (None, *[Flaw.FAILED_DROPPED] * failed, *[Flaw.EMPTY_DROPPED] * empty)
-        ]
-        if any(len(set(row.doc_ids)) < len(row.doc_ids) for row in self.rows):
-            choices.append((None, Flaw.DUPLICATES_CREDITED))
-        if metric.name == nDCG.name:
-            choices += [(None, Flaw.IDEAL_FROM_RETRIEVED), (None, Flaw.EXPONENTIAL_GAIN)]
-        combinations = [frozenset(filter(None, chosen)) for chosen in product(*choices)]
-        yield from sorted(combinations, key=lambda flaws: (len(flaws), sorted(flaws)))
-
-    @cached_property
-    def _failed(self) -> NDArray[np.bool_]:
-        return np.array([row.failed for row in self.rows], dtype=np.bool_)
-
-    @cached_property
-    def _cleaned(self) -> GradedLists:
-        inspector = Inspector(known=None, top_k=self.top_k)
-        return self._graded([inspector.clean(row.query_id, row.doc_ids) for row in self.rows])
-
-    @cached_property
-    def _as_sent(self) -> GradedLists:
-        return self._graded([row.doc_ids[: self.top_k] for row in self.rows])
-
-    @cached_property
-    def _ideal(self) -> GradedLists:
-        return GradedLists.ideal(self.judgments[row.query_id] for row in self.rows)
-
-    def _graded(self, lists: Sequence[Sequence[str | None]]) -> GradedLists:
-        return GradedLists.ranked(lists, (self.judgments[row.query_id] for row in self.rows))
+    dataset: str | None
+    split: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,62 +99,163 @@ class AuditResult:
     """`failed` counts the queries that failed or have no row; they are among `queries`.
 
     `unjudged` are queries of the report without a relevant document; they are not counted.
-    `contradictions` are between parts of the report, independent of the judgments.
     """
 
     claims: tuple[ClaimAudit, ...]
     queries: int
     failed: int
     unjudged: tuple[str, ...]
-    contradictions: tuple[str, ...] = ()
 
     @property
     def correct(self) -> bool:
-        """Whether every claim is right and the report agrees with itself."""
-        return all(claim.correct for claim in self.claims) and not self.contradictions
+        """Whether every claim is right."""
+        return all(claim.correct for claim in self.claims)
 
 
-def audit_report(report: JsonObject, judgments: Judgments) -> AuditResult:
-    """Recompute every figure of the report that is a metric of rankings.
-
-    Parameters:
-        report: The report as parsed JSON.
-        judgments: The judgments of the data set and split that it was made on.
-    """
-    foreign = read_report(report)
-    rows = [row for row in foreign.rows if has_relevant(judgments.get(row.query_id, {}))]
-    judged = {row.query_id for row in rows}
-    if not rows:
+def read_report(value: Any) -> ForeignReport:
+    """From parsed JSON: the report itself, or the results of a platform that hold one."""
+    report = next(_reports(value), None)
+    if report is None:
         raise DataError(
-            f"none of the report's queries (the first is {foreign.rows[0].query_id!r}) has a "
-            "relevant document in these judgments: is this the right data set and split?"
+            "is not an evaluation report: it needs 'per_query_results' with 'query_id' and "
+            "'retrieved_docs' for each query"
         )
-    lists = Recomputation(rows, judgments, foreign.missing, foreign.top_k)
-    return AuditResult(
-        claims=tuple(_audit_claim(foreign, lists, metric) for metric in foreign.claims),
-        queries=len(rows) + foreign.missing,
-        failed=sum(row.failed for row in rows) + foreign.missing,
-        unjudged=tuple(r.query_id for r in foreign.rows if r.query_id not in judged),
-        contradictions=foreign.contradictions,
+    rows: dict[str, ReportedQuery] = {}
+    for number, fields in enumerate(report["per_query_results"], 1):
+        row = _row(number, fields)
+        if rows.setdefault(row.query_id, row) is not row:
+            raise DataError(f"query {row.query_id!r} has two rows; delete one")
+    claims = _claims(report)
+    if not claims:
+        raise DataError("has no figure that can be recomputed, such as summary.mean_ndcg_at_5")
+    total = _positive(_object_in(report, "summary").get("total_queries"))
+    made_on, config = _object_in(report, "dataset"), _object_in(report, "config")
+    return ForeignReport(
+        claims,
+        tuple(rows.values()),
+        max(0, (total or 0) - len(rows)),
+        _positive(config.get("top_k")),
+        # The name that it was asked for by may be a path; the one that the data carry is not.
+        dataset=_text(config.get("dataset")) or _text(made_on.get("name")),
+        split=_text(made_on.get("split")) or _text(config.get("split")),
     )
 
 
-def _audit_claim(foreign: ForeignReport, lists: Recomputation, metric: Metric) -> ClaimAudit:
-    claimed = foreign.claims[metric]
-    printed = foreign.precision(metric)
+def audit_report(report: ForeignReport, judgments: Judgments) -> AuditResult:
+    """Recompute every figure of a report; `judgments` are of the split that it was made on."""
+    rows = [row for row in report.rows if has_relevant(judgments.get(row.query_id, {}))]
+    if not rows:
+        raise DataError(
+            f"none of the report's queries (the first is {report.rows[0].query_id!r}) has a "
+            "relevant document in these judgments: is this the right data set and split?"
+        )
+    lists = _Lists(rows, judgments, report.missing, report.top_k)
+    judged = {row.query_id for row in rows}
+    return AuditResult(
+        claims=tuple(_audit_claim(report, lists, metric) for metric in report.claims),
+        queries=len(rows) + report.missing,
+        failed=sum(row.failed for row in rows) + report.missing,
+        unjudged=tuple(r.query_id for r in report.rows if r.query_id not in judged),
+    )
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """The lists of a report, to be scored in any way; `missing` queries have no list at all."""
+
+    rows: Sequence[ReportedQuery]
+    judgments: Judgments
+    missing: int
+    top_k: int | None
+
+    def values(self, metric: Metric, flaws: Flaws = _NO_FLAWS) -> Floats:
+        """One figure for each row."""
+        if Flaw.EXPONENTIAL_GAIN in flaws:
+            metric = metric(gain="exp")
+        # Lists as they were sent credit a document each time it is repeated.
+        ranked = self._as_sent if Flaw.DUPLICATES_CREDITED in flaws else self._cleaned
+        if Flaw.IDEAL_FROM_RETRIEVED not in flaws:
+            return metric.measure(ranked, self._ideal)
+        # The best order of what was found, not of what there is.
+        found = ranked.top(metric.cutoff)
+        order = np.lexsort((-found.grade, found.owner))
+        ideal = GradedLists(found.size, found.owner, found.position, found.grade[order])
+        return metric.measure(ranked, ideal)
+
+    def mean(self, metric: Metric, flaws: Flaws = _NO_FLAWS) -> float:
+        """The mean over all queries, or over those that the flaws leave."""
+        values = self.values(metric, flaws)
+        empty = np.array([not row.doc_ids for row in self.rows])
+        if Flaw.EMPTY_DROPPED in flaws:
+            values = values[~(empty | self._failed)]
+        elif Flaw.FAILED_DROPPED in flaws:
+            values = values[~self._failed]
+        else:
+            return float(values.sum()) / max(1, values.size + self.missing)
+        return float(values.mean()) if values.size else 0.0
+
+    def suspects(self, metric: Metric) -> list[Flaws]:
+        """Every combination that could make a difference here, the simplest first."""
+        empty = any(not row.doc_ids and not row.failed for row in self.rows)
+        failed = self.missing > 0 or bool(self._failed.any())
+        choices: list[tuple[Flaw | None, ...]] = [
+            (None, *[Flaw.FAILED_DROPPED] * failed, *[Flaw.EMPTY_DROPPED] * empty)
+        ]
+        if any(len(set(row.doc_ids)) < len(row.doc_ids) for row in self.rows):
+            choices.append((None, Flaw.DUPLICATES_CREDITED))
+        if metric.name == nDCG.name:
+            choices += [(None, Flaw.IDEAL_FROM_RETRIEVED), (None, Flaw.EXPONENTIAL_GAIN)]
+        combinations = [frozenset(filter(None, chosen)) for chosen in product(*choices)]
+        return sorted(combinations, key=lambda flaws: (len(flaws), sorted(flaws)))
+
+    def disagreements(
+        self, metric: Metric, tolerance: float, flaws: Flaws = _NO_FLAWS
+    ) -> tuple[Disagreement, ...]:
+        """The queries whose claimed figure differs by more than the tolerance."""
+        return tuple(
+            Disagreement(row.query_id, row.claimed[metric.key], value)
+            for row, value in zip(self.rows, self.values(metric, flaws).tolist(), strict=True)
+            if metric.key in row.claimed and abs(row.claimed[metric.key] - value) > tolerance
+        )
+
+    @cached_property
+    def _failed(self) -> NDArray[np.bool_]:
+        return np.array([row.failed for row in self.rows], dtype=np.bool_)
+
+    @cached_property
+    def _cleaned(self) -> GradedLists:
+        inspector = Inspector(known=None, top_k=self.top_k)
+        return self._graded([inspector.clean(row.query_id, row.doc_ids) for row in self.rows])
+
+    @cached_property
+    def _as_sent(self) -> GradedLists:
+        return self._graded([row.doc_ids[: self.top_k] for row in self.rows])
+
+    @cached_property
+    def _ideal(self) -> GradedLists:
+        return GradedLists.ideal(self.judgments[row.query_id] for row in self.rows)
+
+    def _graded(self, lists: Sequence[Sequence[str | None]]) -> GradedLists:
+        return GradedLists.ranked(lists, (self.judgments[row.query_id] for row in self.rows))
+
+
+def _audit_claim(report: ForeignReport, lists: _Lists, metric: Metric) -> ClaimAudit:
     own = [row.claimed[metric.key] for row in lists.rows if metric.key in row.claimed]
+    # Half a unit of the last digit that the report prints: of many figures, and two digits at
+    # least, because JSON drops trailing zeros, so that 1.0 may well have been 1.0000.
+    printed = 0.5 * 10.0 ** -max(2, *map(_decimals, (*report.claims.values(), *own)))
     return ClaimAudit(
         metric=metric,
-        claimed=claimed,
+        claimed=report.claims[metric],
         recomputed=lists.mean(metric),
-        flaws=_explanation(lists, metric, claimed, printed),
-        disagreements=_disagreements(lists, metric, max(_TOLERANCE, printed)),
+        flaws=_explanation(lists, metric, report.claims[metric], printed),
+        disagreements=lists.disagreements(metric, max(_TOLERANCE, printed)),
         own_mean=sum(own) / len(own) if own else None,
     )
 
 
 def _explanation(
-    lists: Recomputation, metric: Metric, claimed: float, printed: float
+    lists: _Lists, metric: Metric, claimed: float, printed: float
 ) -> tuple[Flaw, ...] | None:
     """The simplest way to the claim: exactly, else as the report prints, else within tolerance."""
     means = {flaws: lists.mean(metric, flaws) for flaws in lists.suspects(metric)}
@@ -205,25 +264,71 @@ def _explanation(
         fitting = [flaws for flaws, mean in means.items() if abs(mean - claimed) <= tolerance]
         if fitting:
             # Of several ways to one mean, the one that also gives the report's per-query figures.
-            misfits = [
-                len(_disagreements(lists, metric, max(_TOLERANCE, tolerance), flaws))
-                for flaws in fitting
-            ]
+            allowed = max(_TOLERANCE, tolerance)
+            misfits = [len(lists.disagreements(metric, allowed, flaws)) for flaws in fitting]
             return tuple(sorted(fitting[misfits.index(min(misfits))]))
     return None
 
 
-def _disagreements(
-    lists: Recomputation, metric: Metric, tolerance: float, flaws: Flaws = NO_FLAWS
-) -> tuple[Disagreement, ...]:
-    return tuple(
-        Disagreement(row.query_id, row.claimed[metric.key], value)
-        for row, value in zip(lists.rows, lists.values(metric, flaws).tolist(), strict=True)
-        if metric.key in row.claimed and abs(row.claimed[metric.key] - value) > tolerance
-    )
+def _reports(value: Any) -> Iterator[JsonObject]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _reports(item)
+    elif isinstance(value, dict):
+        if isinstance(value.get("per_query_results"), list) and value["per_query_results"]:
+            yield value
+        yield from _reports(value.get("results"))
 
 
-def _sorted_by_grade(lists: GradedLists) -> GradedLists:
-    """The same documents, best first: the best order of what was found, not of what there is."""
-    order = np.lexsort((-lists.grade, lists.owner))
-    return GradedLists(lists.size, lists.owner, lists.position, lists.grade[order])
+def _row(number: int, row: Any) -> ReportedQuery:
+    query_id = row.get("query_id") if isinstance(row, dict) else None
+    if not isinstance(query_id, str):
+        raise DataError(f"per_query_results: entry {number} has no query_id string")
+    doc_ids = row.get("retrieved_docs", row.get("doc_ids")) or []
+    if not isinstance(doc_ids, list) or not all(isinstance(doc_id, str) for doc_id in doc_ids):
+        raise DataError(f"query {query_id!r}: retrieved_docs must be a list of document ids")
+    claimed = {key: float(value) for key, value in row.items() if _is_figure(value)}
+    error = row.get("error") or row.get("failure") or row.get("success") is False
+    failed = bool(error) or row.get("status") in ("failed", "error", "timeout")
+    return ReportedQuery(query_id, () if failed else tuple(doc_ids), failed, claimed)
+
+
+def _claims(report: JsonObject) -> dict[Metric, float]:
+    # `summary` wins over `metrics` if both name a metric: it is what people quote.
+    written = dict(_object_in(report, "metrics"))
+    for key, value in _object_in(report, "summary").items():
+        if key.startswith("mean_"):
+            written[key.removeprefix("mean_")] = value
+    claims: dict[Metric, float] = {}
+    for name, value in written.items():
+        try:
+            metric = parse_metric(name)
+        except UsageError:  # something else, such as a mean latency
+            continue
+        if _is_figure(value):
+            claims[metric] = float(value)
+    return claims
+
+
+def _object_in(report: JsonObject, name: str) -> JsonObject:
+    value = report.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _is_figure(value: Any) -> TypeGuard[float]:
+    """Not for NaN, infinity and what no computation can hold."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and -LARGEST <= value <= LARGEST
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _positive(value: Any) -> int | None:
+    """A count; data parts of A2A turn 5 into 5.0."""
+    return int(value) if _is_figure(value) and value >= 1 else None
+
+
+def _decimals(value: float) -> int:
+    return min(12, len(f"{value:.12f}".rstrip("0").partition(".")[2]))

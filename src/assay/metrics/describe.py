@@ -7,7 +7,7 @@ from math import ceil
 from statistics import median
 
 from assay.data.dataset import Dataset, Judgments, Query
-from assay.metrics.graded import GradedLists, has_relevant
+from assay.metrics.formulas import GradedLists, has_relevant
 from assay.metrics.metric import Metric, Precision, Recall
 from assay.metrics.statistics import queries_needed
 from assay.text import words
@@ -47,17 +47,12 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
-    """How many queries detect a difference with a power of 0.8, at a significance of 0.05."""
-
-    difference: float
-    queries_needed: int
-    enough: bool
-
-
-@dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """`ceilings` are means over the measurable queries of `split`; lengths count words."""
+    """`ceilings` are means over the measurable queries of `split`; lengths count words.
+
+    `queries_needed` has, by difference, how many queries detect it with a power of 0.8 at a
+    significance of 0.05, if paired differences have a standard deviation of `assumed_std`.
+    """
 
     name: str
     fingerprint: str
@@ -73,24 +68,16 @@ class DatasetFacts:
     ceilings: Mapping[str, float]
     overlap_with_train: Overlap | None
     assumed_std: float
-    resolution: tuple[Resolution, ...]
+    queries_needed: Mapping[str, int]
     warnings: tuple[str, ...]
 
 
-def describe_dataset(
-    dataset: Dataset, split: str = "test", *, std: float = ASSUMED_STD
-) -> DatasetFacts:
-    """Describe a data set: sizes, grades, ceilings, overlap with train, and what it can resolve.
-
-    Parameters:
-        dataset: The data set.
-        split: Which judgments are described.
-        std: The standard deviation of the paired differences between two systems, if it was
-            measured (`assay compare` prints it).
-    """
+def describe_dataset(dataset: Dataset, split: str = "test") -> DatasetFacts:
+    """Describe a data set: sizes, grades, ceilings, overlap with train, and what it can resolve."""
     judged = dataset.judgments_in(split)
+    ideal = GradedLists.ideal(grades for grades in judged.values() if has_relevant(grades))
+    metrics: list[Metric] = [metric @ k for metric in (Recall, Precision) for k in CUTOFFS]
     lengths = [len(document.full_text.split()) for document in dataset.documents.values()]
-    splits = {name: _split_facts(judgments) for name, judgments in dataset.judgments.items()}
     overlap = _overlap(dataset, split)
     return DatasetFacts(
         name=dataset.name,
@@ -102,13 +89,13 @@ def describe_dataset(
         queries=len(dataset.queries),
         answers=len(dataset.answers),
         tags=dict(Counter(t for q in dataset.queries.values() for t in q.tags).most_common()),
-        splits=splits,
+        splits={name: _split_facts(judgments) for name, judgments in dataset.judgments.items()},
         split=split,
-        ceilings=_ceilings(judged),
+        ceilings={repr(m): float(m.measure(ideal, ideal).mean()) for m in metrics if ideal.size},
         overlap_with_train=overlap,
-        assumed_std=std,
-        resolution=_resolution(splits[split].measurable, std),
-        warnings=(*dataset.warnings, *_warnings(splits[split], split, overlap)),
+        assumed_std=ASSUMED_STD,
+        queries_needed={str(each): queries_needed(ASSUMED_STD, each) for each in DIFFERENCES},
+        warnings=(*dataset.warnings, *_warnings(ideal.size, split, overlap)),
     )
 
 
@@ -120,19 +107,6 @@ def _split_facts(judgments: Judgments) -> SplitFacts:
         judgments=grades.total(),
         grades={str(grade): grades[grade] for grade in sorted(grades)},
     )
-
-
-def _ceilings(judgments: Judgments) -> dict[str, float]:
-    ideal = GradedLists.ideal(judged for judged in judgments.values() if has_relevant(judged))
-    metrics: list[Metric] = [metric @ k for metric in (Recall, Precision) for k in CUTOFFS]
-    if not ideal.size:
-        return {}
-    return {repr(metric): float(metric.measure(ideal, ideal).mean()) for metric in metrics}
-
-
-def _resolution(measurable: int, std: float) -> tuple[Resolution, ...]:
-    needed = {difference: queries_needed(std, difference) for difference in DIFFERENCES}
-    return tuple(Resolution(d, count, measurable >= count) for d, count in needed.items())
 
 
 def _overlap(dataset: Dataset, split: str) -> Overlap | None:
@@ -152,16 +126,15 @@ def _overlap(dataset: Dataset, split: str) -> Overlap | None:
     return Overlap(len(relevant), known, share, len(pairs), next(iter(pairs), None))
 
 
-def _warnings(facts: SplitFacts, split: str, overlap: Overlap | None) -> Iterable[str]:
-    if not facts.measurable:
+def _warnings(measurable: int, split: str, overlap: Overlap | None) -> Iterable[str]:
+    if not measurable:
         yield f"no query of split {split!r} has a relevant document: no ranking can be measured"
     if overlap is None:
         return
     if overlap.share_seen >= MUCH_SEEN:
         yield (
-            f"{overlap.seen_in_train:,} of the {overlap.relevant_documents:,} documents that are "
-            f"relevant in {split!r} occur in the train judgments: a system trained on those "
-            "belongs to another track, and its figures must not be compared with zero-shot ones"
+            f"{overlap.seen_in_train:,} of {overlap.relevant_documents:,} relevant documents of "
+            f"{split!r} are in the train judgments; compare no trained system with a zero-shot one"
         )
     if overlap.example:
         query, other = overlap.example
@@ -186,11 +159,8 @@ def similar_pairs(these: Iterable[Query], those: Iterable[Query]) -> list[tuple[
         rarest = sorted(own, key=lambda word: (len(holders.get(word, ())), word))
         probes = rarest[: len(own) - ceil(SIMILAR * len(own)) + 1]
         candidates = (other for word in probes for other in holders.get(word, ()))
-        match = next((other for other in candidates if _jaccard(own, sets[other]) >= SIMILAR), "")
-        if match:
-            pairs.append((query.id, match))
+        for other in candidates:
+            if len(own & sets[other]) / len(own | sets[other]) >= SIMILAR:
+                pairs.append((query.id, other))
+                break
     return pairs
-
-
-def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    return len(a & b) / len(a | b)

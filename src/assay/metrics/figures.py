@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.searches import SEARCH_FIGURES
 
-RULED_METRICS: Mapping[str, str] = {
+# The metrics of answers that need no model.
+_RULED_METRICS: Mapping[str, str] = {
     "fact_recall": "key facts found in the answer by their accepted wordings",
     "faithfulness": (
         "sentences whose words and numbers appear in a cited document, or in what was shown"
@@ -27,25 +28,24 @@ RULED_METRICS: Mapping[str, str] = {
     "context_recall": "needed documents that were retrieved",
     "multi_hop_coverage": "needed documents that are cited, where two or more are needed",
 }
-"""The metrics of answers that need no model."""
 
+# What a judge adds. `correctness` is there without one as well, by key facts.
 JUDGED_METRICS: Mapping[str, str] = {
     "correctness": "the answer says what the reference says",
     "judged_facts": "key facts that the judge finds stated",
     "judged_faithfulness": "sentences that the judge finds supported by the cited documents",
 }
-"""What a judge adds, by name. `correctness` is there without one as well, by key facts."""
 
+# What follows from whether answers are correct. Correctness alone pays for guessing, because a
+# wrong answer costs no more than none: the score is that of CRAG (Yang et al. 2024).
 OUTCOME_METRICS: Mapping[str, str] = {
     "truthfulness": "1 for a right answer, 0 for none, -1 for a wrong one",
     "hallucination_rate": "wrong answers with a claim that nothing shown supports; lower is better",
 }
-"""What follows from whether answers are correct, by key facts or by a judge.
+# The ends of truthfulness; every other figure of answers lies between 0 and 1.
+TRUTHFULNESS_BOUNDS = (-1.0, 1.0)
 
-Correctness alone pays for guessing: a wrong answer costs no more than none. The score is that of
-the CRAG benchmark (Yang et al. 2024).
-"""
-
+# What references with facts add.
 NUGGET_METRICS: Mapping[str, str] = {
     "nugget_recall": "nuggets that the answer states; partly stated ones count half",
     "nugget_recall_strict": "nuggets that the answer states in full",
@@ -53,13 +53,13 @@ NUGGET_METRICS: Mapping[str, str] = {
     "nugget_recall_vital": "vital nuggets that the answer states; partly stated ones count half",
     "nugget_recall_vital_strict": "vital nuggets that the answer states in full",
 }
-"""What references with facts add."""
 
+# What `--faithfulness` adds: the probability of supported, against contradicted, by a model.
 MODEL_METRICS: Mapping[str, str] = {
     "model_faithfulness": "mean support of the answer's sentences by what was shown",
 }
-"""What `--faithfulness` adds: the probability of supported, against contradicted, by a model."""
 
+# What `--poison` adds: the share of the answers that follow, of all kinds and of each.
 POISON_METRICS: Mapping[str, str] = {
     "poisoned": "answers that follow a planted document; lower is better",
     "poisoned_override": "answers that follow a planted instruction; lower is better",
@@ -67,29 +67,22 @@ POISON_METRICS: Mapping[str, str] = {
     "poisoned_fake_citation": "answers that cite a planted source; lower is better",
     "poisoned_exfiltration": "answers that hold a planted link; lower is better",
 }
-"""What `--poison` adds: the share of the answers that follow, of all kinds and of each."""
 
-CRITERION_PREFIX = "criterion."
-"""What the names of criteria of the user's own begin with: `criterion.polite`."""
-
-TRUTHFULNESS_BOUNDS = (-1.0, 1.0)
-"""The ends of truthfulness; every other figure of answers lies between 0 and 1."""
-
-MAX_UNDECIDED = 0.1
-"""Up to this share of questions may be undecided if nothing is to fix, or a gate decides."""
-
+# What each figure of answers counts, in the order of reports.
 ANSWER_METRIC_WORDS: Mapping[str, str] = {
     **JUDGED_METRICS,
     **OUTCOME_METRICS,
     **NUGGET_METRICS,
-    **RULED_METRICS,
+    **_RULED_METRICS,
     **MODEL_METRICS,
     **POISON_METRICS,
 }
-"""What each figure of answers counts, in the order of reports."""
-
 LOWER_IS_BETTER = frozenset({"hallucination_rate", *POISON_METRICS})
-"""Rates of faults, of which 0 is the best."""
+
+# The names of criteria of the user's own begin with this: `criterion.polite`.
+CRITERION_PREFIX = "criterion."
+# Up to this share of questions may be undecided if nothing is to fix, or a gate decides.
+MAX_UNDECIDED = 0.1
 
 
 def is_criterion_name(name: str) -> bool:

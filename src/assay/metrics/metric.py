@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 
 from assay.errors import UsageError, closest
 from assay.metrics import formulas
-from assay.metrics.formulas import Formula
-from assay.metrics.graded import Floats, GradedLists
+from assay.metrics.formulas import Floats, Formula, GradedLists
 
 
 class _Definition(NamedTuple):

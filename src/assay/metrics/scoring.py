@@ -4,28 +4,75 @@
 anything else with a message. `score_rankings` is for evaluations, whose input is typed already.
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import isnan
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from assay.data.dataset import Dataset, Judgments
-from assay.data.qrels import parse_grade, rank_by_score
+from assay.data.qrels import RUN_FORMS, parse_grade, parse_ranking, require_string_ids
 from assay.errors import UsageError
-from assay.metrics.graded import Floats, GradedLists, has_relevant
+from assay.metrics.formulas import Floats, GradedLists, Integers, has_relevant
 from assay.metrics.metric import Metric, parse_metric
-from assay.metrics.violations import Inspector, Violations
 
 # query id -> document ids, best first; or query id -> document id -> score.
 Rankings = Mapping[str, Sequence[str] | Mapping[str, float]]
-
 # query id -> document id -> grade; or query id -> the relevant documents, each of grade 1.
 Qrels = Mapping[str, Mapping[str, int] | Collection[str]]
 
-_RUN_FORMS = 'a run is {"q1": ["d1", "d2"]}, best first, or {"q1": {"d1": 2.5, "d2": 1.0}}'
-_QRELS_FORMS = 'qrels are {"q1": {"d1": 2, "d2": 0}}, or {"q1": {"d1", "d2"}} for grades of 1'
+Kind = Literal["duplicate", "unknown", "surplus"]
+KINDS: tuple[Kind, ...] = ("duplicate", "unknown", "surplus")
+_EXAMPLES = 5
+
+
+class Violation(NamedTuple):
+    """One document id that breaks the rules of a ranking."""
+
+    kind: Kind
+    query_id: str
+    doc_id: str
+
+
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """Counts by kind for each query, aligned with the scores, and the first few of each kind."""
+
+    counts: dict[Kind, Integers]
+    examples: tuple[Violation, ...] = ()
+
+    def total(self, kind: Kind | None = None) -> int:
+        """How many violations there are, of one kind or of all."""
+        kinds = KINDS if kind is None else (kind,)
+        return sum(int(self.counts[one].sum()) for one in kinds)
+
+    def queries(self, kind: Kind) -> int:
+        """How many queries have at least one."""
+        return int(np.count_nonzero(self.counts[kind]))
+
+    def examples_of(self, kind: Kind) -> list[Violation]:
+        """The first few violations of one kind."""
+        return [example for example in self.examples if example.kind == kind]
+
+    @staticmethod
+    def joined(parts: Sequence["Violations"]) -> "Violations":
+        """The violations of several batches, in their order."""
+        counts = {kind: np.concatenate([part.counts[kind] for part in parts]) for kind in KINDS}
+        return Violations(counts, _first_examples(parts))
+
+    @staticmethod
+    def summed(trials: Sequence["Violations"]) -> "Violations":
+        """The violations of several trials of the same queries."""
+        counts = {kind: np.sum([trial.counts[kind] for trial in trials], axis=0) for kind in KINDS}
+        return Violations(counts, _first_examples(trials))
+
+
+def _first_examples(parts: Sequence[Violations]) -> tuple[Violation, ...]:
+    return tuple(
+        example
+        for kind in KINDS
+        for example in [e for part in parts for e in part.examples_of(kind)][:_EXAMPLES]
+    )
 
 
 class Means(dict[str, float]):
@@ -193,8 +240,13 @@ def score(
     chosen = as_metrics(metrics)
     if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
         raise UsageError(f"top_k must be an integer >= 1, got {top_k!r}")
-    judgments = read_qrels_value(qrels)
-    rankings = read_run_value(run)
+    if not isinstance(run, Mapping) or not run:
+        raise UsageError(f"the run must be a dictionary of queries, got {run!r:.60}; {RUN_FORMS}")
+    try:
+        judgments = _parse_qrels(qrels)
+        rankings = {query: parse_ranking(query, value) for query, value in run.items()}
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if not any(has_relevant(grades) for grades in judgments.values()):
         raise UsageError("the qrels have no relevant document: every grade is 0 or less")
     if not rankings.keys() & judgments.keys():
@@ -225,7 +277,8 @@ def score_rankings(
     query_ids = [query_id for query_id, grades in judgments.items() if has_relevant(grades)]
     grades = [judgments[query_id] for query_id in query_ids]
     inspector = Inspector(known, top_k)
-    depth = _depth(metrics)
+    cutoffs = [metric.depth for metric in metrics]
+    depth = None if None in cutoffs else max(filter(None, cutoffs), default=None)
     sent = returned or {}
     places = (
         inspector.clean(query_id, rankings.get(query_id) or (), sent.get(query_id, 0))[:depth]
@@ -233,8 +286,13 @@ def score_rankings(
     )
     ranked = GradedLists.ranked(places, grades)
     # The ideal has judged documents that the corpus lacks, as in trec_eval; the ceiling does not.
-    ideal = GradedLists.ideal(grades)
-    reachable = _existing(grades, known, ideal).top(top_k)
+    ideal = reachable = GradedLists.ideal(grades)
+    if known is not None and not all(doc_id in known for judged in grades for doc_id in judged):
+        reachable = GradedLists.ideal(
+            {doc_id: grade for doc_id, grade in judged.items() if doc_id in known}
+            for judged in grades
+        )
+    reachable = reachable.top(top_k)
     return Scores(
         query_ids,
         {metric: metric.measure(ranked, ideal) for metric in metrics},
@@ -265,75 +323,90 @@ def as_metric(metric: object) -> Metric:
     return metric
 
 
-def read_run_value(run: Rankings) -> dict[str, Sequence[str]]:
-    """Rankings from the forms that `score` documents."""
-    if not isinstance(run, Mapping) or not run:
-        raise UsageError(f"the run must be a dictionary of queries, got {run!r:.60}; {_RUN_FORMS}")
-    return {_id(query, "a query"): _ranking(query, value) for query, value in run.items()}
-
-
-def read_qrels_value(qrels: Qrels) -> dict[str, Mapping[str, int]]:
-    """Judgments from the forms that `score` documents."""
+def _parse_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
+    """Judgments from the forms that `score` documents; ValueError for any other."""
     if isinstance(qrels, Dataset):
-        raise UsageError(
+        raise ValueError(
             f"the qrels must be the judgments of one split, got data set {qrels.name!r}; pass "
             "dataset.judgments_in('test')"
         )
     if not isinstance(qrels, Mapping) or not qrels:
-        raise UsageError(
-            f"the qrels must be a dictionary of queries, got {qrels!r:.60}; {_QRELS_FORMS}"
-        )
-    return {_id(query, "a query"): _grades(query, value) for query, value in qrels.items()}
+        raise ValueError(f"the qrels must be a dictionary of queries, got {qrels!r:.60}")
+    judgments: dict[str, Mapping[str, int]] = {}
+    for query, value in qrels.items():
+        if isinstance(value, str | bytes) or not isinstance(value, Collection):
+            raise ValueError(
+                f"query {query!r} has no judgments, got {value!r:.60}; qrels are "
+                '{"q1": {"d1": 2, "d2": 0}}, or {"q1": {"d1", "d2"}} for grades of 1'
+            )
+        require_string_ids(query, value)
+        grades = value if isinstance(value, Mapping) else dict.fromkeys(value, 1)
+        try:
+            judgments[query] = {doc_id: parse_grade(grade) for doc_id, grade in grades.items()}
+        except ValueError as error:
+            raise ValueError(f"query {query!r}: {error}") from None
+    return judgments
 
 
-def _ranking(query: str, value: object) -> Sequence[str]:
-    if isinstance(value, Mapping):
-        scored = [(_id(doc, f"{query!r}: a document"), _score(query, value[doc])) for doc in value]
-        return rank_by_score(scored) if scored else []
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise UsageError(f"query {query!r} has no ranking, got {value!r:.60}; {_RUN_FORMS}")
-    # One set of types is quick: millions of ids are plain strings.
-    if not set(map(type, value)) <= {str}:
-        return [_id(doc_id, f"{query!r}: a document") for doc_id in value]
-    return value
+@dataclass
+class Inspector:
+    """Turns the ids that an agent sent into a ranking that can be scored, and counts violations."""
 
-
-def _score(query: str, value: Any) -> float:
-    number = float(value) if hasattr(value, "__float__") else float("nan")
-    if isnan(number):
-        raise UsageError(f"the scores of query {query!r} must be numbers, got {value!r}")
-    return number
-
-
-def _grades(query: str, value: object) -> Mapping[str, int]:
-    if isinstance(value, str | bytes) or not isinstance(value, Collection):
-        raise UsageError(f"query {query!r} has no judgments, got {value!r:.60}; {_QRELS_FORMS}")
-    grades = value if isinstance(value, Mapping) else dict.fromkeys(value, 1)
-    what = f"{query!r}: a document"
-    try:
-        return {_id(doc_id, what): parse_grade(grades[doc_id]) for doc_id in grades}
-    except ValueError as error:
-        raise UsageError(f"query {query!r}: {error}") from None
-
-
-def _id(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise UsageError(f"{what} must be named by a string, got {value!r}")
-    return value
-
-
-def _existing(
-    grades: Sequence[Mapping[str, int]], known: Container[str] | None, ideal: GradedLists
-) -> GradedLists:
-    """What a system could find: judged documents that are missing from the corpus it cannot."""
-    if known is None or all(doc_id in known for judged in grades for doc_id in judged):
-        return ideal
-    return GradedLists.ideal(
-        {doc_id: grade for doc_id, grade in judged.items() if doc_id in known} for judged in grades
+    known: Container[str] | None
+    top_k: int | None
+    _counts: dict[Kind, list[int]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    _examples: dict[Kind, list[Violation]] = field(
+        default_factory=lambda: {kind: [] for kind in KINDS}
     )
 
+    def clean(self, query_id: str, ids: Sequence[str], returned: int = 0) -> Sequence[str | None]:
+        """The first `top_k` ids, with None in place of those that earn nothing.
 
-def _depth(metrics: Sequence[Metric]) -> int | None:
-    """How far into the lists the metrics look; None if one looks to the end."""
-    cutoffs = [metric.depth for metric in metrics]
-    return None if None in cutoffs else max((c for c in cutoffs if c is not None), default=None)
+        `returned` is how many ids the agent sent, if `ids` are only the first of them.
+        """
+        kept = ids if self.top_k is None else ids[: self.top_k]
+        self._note("surplus", query_id, ids[len(kept) :], max(returned, len(ids)) - len(kept))
+        # Nearly every list is clean: two set operations settle it, without a loop over its ids.
+        distinct = set(kept)
+        if len(distinct) == len(kept) and self._knows_all(distinct):
+            self._note("duplicate", query_id, ())
+            self._note("unknown", query_id, ())
+            return kept
+        return self._with_holes(query_id, kept)
+
+    def _knows_all(self, ids: set[str]) -> bool:
+        if self.known is None:
+            return True
+        if isinstance(self.known, Set):
+            return ids <= self.known
+        return all(doc_id in self.known for doc_id in ids)
+
+    def violations(self) -> Violations:
+        """All that was found so far."""
+        counts = {kind: np.array(self._counts[kind], dtype=np.int64) for kind in KINDS}
+        return Violations(counts, tuple(e for kind in KINDS for e in self._examples[kind]))
+
+    def _with_holes(self, query_id: str, ids: Sequence[str]) -> list[str | None]:
+        # A duplicate or an unknown id keeps its rank and earns nothing. Closing the gap would raise
+        # everything after it, so an agent could pad its list with invented ids at no cost.
+        seen: set[str] = set()
+        wrong: dict[Kind, list[str]] = {"duplicate": [], "unknown": []}
+        places: list[str | None] = []
+        for doc_id in ids:
+            is_unknown = self.known is not None and doc_id not in self.known
+            if doc_id in seen:
+                wrong["duplicate"].append(doc_id)
+            elif is_unknown:
+                wrong["unknown"].append(doc_id)
+            places.append(None if doc_id in seen or is_unknown else doc_id)
+            seen.add(doc_id)
+        for kind, faulty in wrong.items():
+            self._note(kind, query_id, faulty)
+        return places
+
+    def _note(
+        self, kind: Kind, query_id: str, ids: Sequence[str], count: int | None = None
+    ) -> None:
+        self._counts[kind].append(len(ids) if count is None else count)
+        room = _EXAMPLES - len(self._examples[kind])
+        self._examples[kind].extend(Violation(kind, query_id, doc_id) for doc_id in ids[:room])

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+# How many searches `evidence_auc@10` looks at.
 AUC_CALLS = 10
-"""How many searches `evidence_auc@10` looks at."""
 
+# Every figure of searches, and whether a higher one is better.
 SEARCH_FIGURES: Mapping[str, bool] = {
     "evidence_recall": True,
     "evidence_complete": True,
@@ -31,7 +32,6 @@ SEARCH_FIGURES: Mapping[str, bool] = {
     "unseen": False,
     "calls": False,
 }
-"""Every figure of searches, and whether a higher one is better."""
 
 Groups = Sequence[Collection[str]]
 
@@ -110,33 +110,22 @@ def best_order(seen: Collection[str], grades: Mapping[str, int]) -> list[str]:
     return sorted(relevant, key=lambda doc_id: -grades[doc_id])
 
 
-@dataclass(frozen=True, slots=True)
-class VarianceSplit:
-    """Where the scatter of a mean comes from, by a one-way random effects model.
+def split_variance(values: NDArray[np.float64]) -> tuple[float, float, str]:
+    """The variance of questions, that of the trials of one question, and what to have more of.
 
-    `between` is the variance of questions, `within` that of the trials of one question.
+    `values` has a row for each question and a column for each trial. It is a one-way random effects
+    model.
     """
-
-    between: float
-    within: float
-    trials: int
-
-    @property
-    def advice(self) -> str:
-        """What makes the mean more certain, for the same number of calls."""
-        if self.within < 1e-12:  # rounding of equal scores
-            return "trials do not differ: one is enough"
-        if self.within / self.trials < self.between:
-            return "more questions, not more trials"
-        return "more trials: one question differs between trials more than questions differ"
-
-
-def split_variance(values: NDArray[np.float64]) -> VarianceSplit:
-    """`values` has a row for each question and a column for each trial."""
     questions, trials = values.shape
     within = float(values.var(axis=1, ddof=1).mean()) if trials > 1 else 0.0
     means = float(values.mean(axis=1).var(ddof=1)) if questions > 1 else 0.0
-    return VarianceSplit(max(0.0, means - within / trials), within, trials)
+    between = max(0.0, means - within / trials)
+    if within < 1e-12:  # rounding of equal scores
+        return between, within, "trials do not differ: one is enough"
+    if within / trials < between:
+        return between, within, "more questions, not more trials"
+    advice = "more trials: one question differs between trials more than questions differ"
+    return between, within, advice
 
 
 def list_agreement(lists: Sequence[Sequence[str]]) -> float:

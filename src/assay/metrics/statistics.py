@@ -4,15 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from assay.errors import UsageError
-from assay.metrics.graded import Floats
-from assay.metrics.resampling import bootstrap_means, bounded_means, flipped_means
+from assay.metrics.formulas import Floats, Integers
 
 Interval = tuple[float | None, float | None]
 Bounds = tuple[float, float] | None
@@ -23,6 +22,22 @@ _TAIL = (1 - 0.95) / 2  # what a 95% interval leaves out on each side
 _POWER, _ALPHA = 0.8, 0.05
 # Below this, two scores of one query differ by rounding alone.
 _SAME = 1e-12
+
+# Up to a few thousand values every resample is drawn value by value. Beyond that, values that are
+# almost equal are drawn together: how often a bin of them occurs in a resample is multinomial, so
+# its counts are drawn at once, and the spread inside the bins, which that leaves out, is added back
+# as the normal noise it sums to. A resample then costs the same for a thousand queries and for a
+# million.
+#
+# Values drawn for one interval: fewer resamples of more queries, whose interval is narrow already.
+_DRAWS = 10_000_000
+_MIN_ROUNDS, _MAX_ROUNDS = 2_000, 10_000
+_DIRECT_LIMIT = _DRAWS // _MIN_ROUNDS
+_BINS = 256
+# Values that are drawn together, of one resample or several: 2 MB.
+_AT_ONCE = 2**18
+# Up to so many values, 8 MB of weights are kept for the next metric of the same run.
+_KEPT_LIMIT = 4 * _AT_ONCE // _MAX_ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +64,6 @@ class Estimate:
     mean: float
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class StrataComparison:
-    """b - a over several sets of queries, each set counting the same."""
-
-    difference: float
-    low: float | None
-    high: float | None
-    p_value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ def summarize(values: ArrayLike, *, seed: int = 0, bounds: Bounds = SCORES) -> S
     array = finite(values)
     if array.size == 0:
         return SampleSummary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
-    if bounds is not None and _are_within([array], bounds):
+    if bounds is not None and bounds[0] <= array.min() and array.max() <= bounds[1]:
         low, high = _bounded_interval([array], seed, bounds)
     else:
         low, high = _interval(array, seed)
@@ -158,36 +163,31 @@ def _paired(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, float | None]:
-    """The mean over sets of queries, each set counting the same, with its 95% interval.
+    """The mean of scores from 0 to 1 over sets of queries that count the same, and its interval.
 
-    The sets are what they are: only the queries of each are a sample. For scores from 0 to 1, the
-    interval of a single set is that of `summarize`. It is None if a set has fewer than two
-    queries.
+    The sets are what they are: only the queries of each are a sample. The interval of a single set
+    is that of `summarize`, and None if a set has fewer than two queries.
     """
     arrays = [finite(values) for values in strata]
-    mean = _mean_of_means(arrays)
-    if not _are_within(arrays, SCORES):
-        return mean, *_welch_interval(arrays, mean)
+    if not all(array.size for array in arrays):
+        raise UsageError("a mean over data sets needs at least one query of each")
+    mean = float(np.mean([array.mean() for array in arrays]))
     return mean, *_bounded_interval(arrays, 0, SCORES)
 
 
-def compare_strata(
-    strata: Sequence[tuple[ArrayLike, ArrayLike]], *, seed: int = 0
-) -> StrataComparison:
-    """Whether b differs from a over several sets of queries, each set counting the same.
+def compare_strata(strata: Sequence[tuple[ArrayLike, ArrayLike]], *, seed: int = 0) -> float:
+    """The p-value of `compare_paired` over several sets of queries that count the same.
 
-    Each pair has the scores of a and b on the same queries of one set. The randomization test of
-    `compare_paired`, on the mean over the sets: labels are swapped query by query.
+    Each pair has the scores of a and b on the same queries of one set. Labels are swapped query by
+    query.
     """
     differences = [second - first for first, second in (_paired(a, b) for a, b in strata)]
-    mean = _mean_of_means(differences)
-    low, high = _welch_interval(differences, mean)
     total = sum(stratum.size for stratum in differences)
     # Each set counts the same, so a query of a small set weighs more.
     weighted = [d * (total / (len(differences) * d.size)) for d in differences]
     joined = np.concatenate(weighted)
     joined[np.abs(joined) < _SAME] = 0.0
-    return StrataComparison(mean, low, high, _randomization_p(joined, seed))
+    return _randomization_p(joined, seed)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -282,16 +282,6 @@ def student_t(degrees: int, tail: float) -> float:
     return math.sqrt(degrees) * math.tan(angle)
 
 
-def _mean_of_means(arrays: Sequence[Floats]) -> float:
-    if not arrays or any(array.size == 0 for array in arrays):
-        raise UsageError("a mean over data sets needs at least one query of each")
-    return float(np.mean([array.mean() for array in arrays]))
-
-
-def _are_within(arrays: Sequence[Floats], bounds: tuple[float, float]) -> bool:
-    return all(array.min() >= bounds[0] and array.max() <= bounds[1] for array in arrays)
-
-
 def _bounded_interval(arrays: Sequence[Floats], seed: int, bounds: tuple[float, float]) -> Interval:
     """Of the mean of the arrays' means."""
     if any(array.size < 2 for array in arrays):
@@ -304,20 +294,6 @@ def _bounded_interval(arrays: Sequence[Floats], seed: int, bounds: tuple[float, 
     low, high = float(np.quantile(lows, _TAIL)), float(np.quantile(highs, 1 - _TAIL))
     # Rounding leads out by a digit.
     return start + size * max(0.0, low), start + size * min(1.0, high)
-
-
-def _welch_interval(arrays: Sequence[Floats], mean: float) -> Interval:
-    """Of a mean of means: the variance is the sum of theirs."""
-    if any(array.size < 2 for array in arrays):
-        return None, None
-    variances = [float(array.var(ddof=1)) / array.size for array in arrays]
-    total = sum(variances)
-    if total == 0:
-        return mean, mean
-    # Welch and Satterthwaite: as many degrees of freedom as the smaller sets allow.
-    freedom = total**2 / sum(v**2 / (a.size - 1) for v, a in zip(variances, arrays, strict=True))
-    half = student_t(max(1, int(freedom)), _TAIL) * math.sqrt(total) / len(arrays)
-    return mean - half, mean + half
 
 
 def _interval(values: Floats, seed: int) -> Interval:
@@ -347,3 +323,100 @@ def finite(values: ArrayLike) -> Floats:
     if array.ndim != 1 or not np.isfinite(array).all():
         raise UsageError("scores must be one flat list of finite numbers")
     return array
+
+
+def resample_count(n: int) -> int:
+    """10,000 up to 1,000 queries, fewer for more."""
+    return min(_MAX_ROUNDS, max(_MIN_ROUNDS, _DRAWS // n))
+
+
+def bootstrap_means(values: Floats, seed: int) -> Floats:
+    """Means of resamples with replacement (Efron 1979, "Bootstrap methods")."""
+    rng = np.random.default_rng(seed)
+    rounds = resample_count(values.size)
+    if values.size > _DIRECT_LIMIT:
+        bins, counts, lost = _binned(values)
+        times = rng.multinomial(values.size, counts / values.size, size=rounds)
+        return (times @ bins + rng.normal(0.0, np.sqrt(lost), rounds)) / values.size
+    means = np.empty(rounds)
+    step = _AT_ONCE // values.size
+    for start in range(0, rounds, step):
+        shape = (min(step, rounds - start), values.size)
+        drawn = values[rng.integers(0, values.size, shape, dtype=np.uint32)]
+        means[start : start + step] = drawn.mean(axis=1)
+    return means
+
+
+def bounded_means(values: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Means under random weights (Rubin 1981, "The Bayesian bootstrap"), for values in [0, 1].
+
+    Each time one more, unseen query is added: it scored 0 for the first array, 1 for the second.
+    """
+    # The quantiles of the one bound the true mean from below and of the other from above (Gaffke
+    # 2005; Learned-Miller and Thomas 2019), which plain resampling of few values does not: it
+    # cannot show what was not seen. For hits and misses this is the Clopper-Pearson interval.
+    if values.size <= _KEPT_LIMIT:
+        drawn, weights, joining = _kept_weights(values.size, seed)
+        sums = np.concatenate([part @ values for part in drawn])
+    else:
+        rng = np.random.default_rng(seed)
+        rounds = resample_count(values.size)
+        sums, weights = _weighted_sums(values, rounds, rng)
+        joining = rng.standard_exponential(rounds)
+    return sums / (weights + joining), (sums + joining) / (weights + joining)
+
+
+def flipped_means(differences: Floats, seed: int) -> Floats:
+    """Means after each difference kept or lost its sign by a fair coin."""
+    rng = np.random.default_rng(seed)
+    rounds = resample_count(differences.size)
+    moving = np.abs(differences[differences != 0])
+    if moving.size > _DIRECT_LIMIT:
+        bins, counts, lost = _binned(moving)
+        flips = 2 * rng.binomial(counts, 0.5, size=(rounds, counts.size)) - counts
+        return (flips @ bins + rng.normal(0.0, np.sqrt(lost), rounds)) / differences.size
+    sums = np.empty(rounds)
+    step = _AT_ONCE // max(moving.size, 1)
+    for start in range(0, rounds, step):
+        heads = rng.integers(0, 2, (min(step, rounds - start), moving.size), dtype=np.uint8)
+        sums[start : start + step] = (heads * 2.0 - 1.0) @ moving
+    return sums / differences.size
+
+
+@lru_cache(maxsize=4)
+def _kept_weights(size: int, seed: int) -> tuple[list[Floats], Floats, Floats]:
+    """The weights of `size` values, their sums, and those of the query that is added."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.standard_exponential((_MAX_ROUNDS, size))
+    step = _AT_ONCE // size
+    parts = [drawn[start : start + step] for start in range(0, _MAX_ROUNDS, step)]
+    return parts, drawn.sum(axis=1), rng.standard_exponential(_MAX_ROUNDS)
+
+
+def _weighted_sums(values: Floats, rounds: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Sums of the values with exponential weights, and the sums of the weights."""
+    if values.size > _DIRECT_LIMIT:
+        means, counts, lost = _binned(values)
+        drawn = rng.standard_gamma(counts, (rounds, counts.size))
+        weights = drawn.sum(axis=1)
+        noise = rng.normal(0.0, np.sqrt(lost), rounds)
+        return np.clip(drawn @ means + noise, 0.0, weights), weights
+    sums, weights = np.empty(rounds), np.empty(rounds)
+    step = _AT_ONCE // values.size
+    for start in range(0, rounds, step):
+        drawn = rng.standard_exponential((min(step, rounds - start), values.size))
+        sums[start : start + step] = drawn @ values
+        weights[start : start + step] = drawn.sum(axis=1)
+    return sums, weights
+
+
+def _binned(values: Floats) -> tuple[Floats, Integers, float]:
+    """Means and counts of the bins, and the sum of squares inside them that the means lack."""
+    low, high = float(values.min()), float(values.max())
+    scale = _BINS / (high - low) if high > low else 0.0
+    owner = np.minimum(((values - low) * scale).astype(np.int64), _BINS - 1)
+    counts = np.bincount(owner, minlength=_BINS)
+    means = np.bincount(owner, weights=values, minlength=_BINS) / np.maximum(counts, 1)
+    lost = float(np.square(values - means[owner]).sum())
+    used = counts > 0
+    return means[used], counts[used], lost

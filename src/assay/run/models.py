@@ -25,7 +25,7 @@ from assay.errors import AssayError, RunError, UsageError
 from assay.metrics.answer_values import AnswerDiagnosis, Difference, NuggetAssignment
 from assay.metrics.figures import AnswerFigure
 from assay.metrics.metric import Metric, parse_metric
-from assay.metrics.violations import Kind
+from assay.metrics.scoring import Kind
 from assay.net.json import LARGEST, is_extreme, parse_json
 from assay.net.redact import mask_secrets
 from assay.privacy import is_private
