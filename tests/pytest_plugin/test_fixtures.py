@@ -82,26 +82,6 @@ def test_an_agent_that_fails_in_opening_is_closed(run: Run, pytester: pytest.Pyt
     assert (pytester.path / "closed").exists()
 
 
-def test_a_marker_selects_the_questions_that_no_document_answers(run: Run) -> None:
-    result = run(
-        """
-        import asyncio
-
-        import pytest
-
-        @pytest.mark.rag_unanswerable
-        def test_declines(rag_case, rag_agent):
-            assert not rag_case.answerable
-            assert rag_case.expected_document_ids == ()
-            assert asyncio.run(rag_agent.ask(rag_case.query, 5)).answer
-
-        def test_answers(rag_case):
-            assert rag_case.answerable
-        """
-    )
-    result.assert_outcomes(passed=10)
-
-
 def test_what_lives_for_the_session_is_awaited_from_every_loop(
     run: Run, pytester: pytest.Pytester
 ) -> None:

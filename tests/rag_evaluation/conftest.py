@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from assay.pytest_plugin import RagCase, Settings
 from assay.pytest_plugin.sampling_client import SamplingClient
-from assay.pytest_plugin.session import RagCase, Settings
 from assay.targets import Agent
 
 DEPTH = 10

@@ -21,8 +21,8 @@ from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.judge import Judge
 from assay.answers.statements import abstained
 from assay.labels.reference_writing import SELECTED
+from assay.pytest_plugin import RagCase, RagTestData
 from assay.pytest_plugin.fixtures import EvaluationLLM, RecordAnswer
-from assay.pytest_plugin.session import RagCase, RagTestData
 
 MEAN_FAITHFULNESS = 0.7
 FLOOR = 0.5

@@ -17,8 +17,8 @@ from tests.rag_evaluation.conftest import DEPTH, Retrieve
 from assay.labels.reference_writing import SELECTED
 from assay.metrics.metric import CappedRecall, Metric, Recall
 from assay.metrics.scoring import score
+from assay.pytest_plugin import RagCase, RagTestData
 from assay.pytest_plugin.fixtures import RecordAnswer
-from assay.pytest_plugin.session import RagCase, RagTestData
 
 MEAN_CAPPED_RECALL = 0.35
 FLOOR = 1 / DEPTH

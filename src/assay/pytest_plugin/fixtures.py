@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from assay.llm.provider_kinds import PROVIDER_VARIABLE
-from assay.pytest_plugin.session import (
+from assay.pytest_plugin import (
     GROUND_TRUTH,
     OLLAMA_VARIABLE,
     RagCase,
@@ -47,11 +47,7 @@ class SessionLoop:
     def __init__(self, portal: "BlockingPortal") -> None:
         self._portal = portal
         self._thread = portal.call(get_ident)
-
-    def run(self, function: Callable[..., Coroutine[Any, Any, Thing]], *args: Any) -> Thing:
-        """Run a coroutine function from a fixture and wait for its result."""
-        result: Thing = self._portal.call(function, *args)
-        return result
+        self.run = portal.call  # a coroutine function from a fixture, waited for
 
     async def ask(
         self, function: Callable[..., Coroutine[Any, Any, Thing]], *args: Any, **more: Any
@@ -170,7 +166,7 @@ def nfcorpus_test_data(
 @pytest.fixture
 def rag_case(request: pytest.FixtureRequest, nfcorpus_test_data: RagTestData) -> RagCase:
     """One query of the test data: a test with this fixture runs once for each query."""
-    return nfcorpus_test_data.case(request.param)
+    return next(case for case in nfcorpus_test_data if case.query_id == request.param)
 
 
 @pytest.fixture
@@ -226,16 +222,18 @@ def mcp_sampling_client(
     the configured model to the server, if there is one.
     """
     from assay.llm.providers.opening import open_provider
-    from assay.pytest_plugin.sampling_client import SamplingClient, connected, speaks_mcp
-    from assay.targets.target_kinds import redact_target
+    from assay.pytest_plugin.sampling_client import SamplingClient, connected
+    from assay.targets.target_kinds import TARGET_KINDS, parse_target, redact_target
 
     target = assay_settings.target
-    if not speaks_mcp(target):
+    with user_errors():
+        kind = parse_target(target).kind
+    if not TARGET_KINDS[kind].speaks_mcp:
         shown = redact_target(target)
         pytest.skip(
             f"--assay-target {shown!r} is not an MCP server; use mcp:URL or mcp-stdio:COMMAND"
         )
-    if target.startswith("nextcloud:"):
+    if kind == "nextcloud":
         request.getfixturevalue("rag_agent")  # the documents are uploaded and found
     with user_errors():
         spec = assay_settings.model

@@ -13,7 +13,7 @@ import pytest
 
 from assay.errors import AssayError, UsageError
 from assay.net.redact import mask_secrets, printable, redact_credentials
-from assay.pytest_plugin.session import NO_CASES, Settings, report_path
+from assay.pytest_plugin import NO_CASES, Settings, report_path
 from assay.report.numbers import ABSENT, counted, figure
 from assay.text import strip_controls
 
@@ -83,7 +83,7 @@ def _plain(name: str, value: object) -> Figure:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _encodable(strip_controls(value)[:_MAX_LABEL])
+        return strip_controls(value)[:_MAX_LABEL]
     if not hasattr(value, "__float__"):
         kind = type(value).__name__
         raise UsageError(f"rag_record({name}=...) takes a number, a text or None, got {kind}")
@@ -93,17 +93,13 @@ def _plain(name: str, value: object) -> Figure:
     return value if isinstance(value, int) else number
 
 
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
 def _reason(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):  # where it was skipped, and why
         reason = str(report.longrepr[2]).removeprefix("Skipped: ")
     else:
         crash = getattr(report.longrepr, "reprcrash", None)
         reason = str(crash.message) if crash else report.longreprtext
-    return _encodable(redact_credentials(reason)[:_MAX_REASON])
+    return strip_controls(redact_credentials(reason)[:_MAX_REASON])
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -147,7 +143,7 @@ class SessionReport:
         """A module whose cases could not be found is reported as one that failed."""
         reason = report.longreprtext if report.failed else ""
         if reason.startswith(NO_CASES) and not self._config.option.collectonly:
-            why = _encodable(reason.removeprefix(NO_CASES)[:_MAX_REASON])
+            why = strip_controls(reason.removeprefix(NO_CASES)[:_MAX_REASON])
             self._cases[report.nodeid] = CaseResult(report.nodeid, "", "error", reason=why)
             self._all_collected = False
 

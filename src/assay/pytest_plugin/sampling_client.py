@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -19,15 +19,12 @@ from mcp_types import (
     TextContent,
 )
 
-from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError
 from assay.llm.providers.opening import CachedProvider
 from assay.net.json import JsonObject, parse_object
 from assay.pytest_plugin.fixtures import SessionLoop
 from assay.targets.mcp_connection import server_of
-from assay.targets.target_kinds import TARGET_KINDS, parse_target, require_mode
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
+from assay.targets.target_kinds import parse_target, require_mode
 
 _STOPPED = {"end": "endTurn", "length": "maxTokens"}
 _OPEN_SECONDS = 60.0
@@ -78,9 +75,15 @@ async def connected(
     sampling = None if provider is None else _sampling(provider)
     async with AsyncExitStack() as stack:
         if parsed.kind == "builtin":
-            own = _own_server(dataset, parsed.address)
-            client = Client(own, client_info=_CLIENT, sampling_callback=sampling)
-            yield await stack.enter_async_context(client)
+            from assay.serve.mcp.search import DocumentSearch
+            from assay.serve.mcp.server import mcp_server
+            from assay.serve.retrieval import load_retrieval
+
+            mode = parsed.address
+            require_mode(mode)
+            search = DocumentSearch(lambda progress: load_retrieval(dataset, mode, progress))
+            own = Client(mcp_server(search), client_info=_CLIENT, sampling_callback=sampling)
+            yield await stack.enter_async_context(own)
             return
         server = server_of(parsed)
         stack.push_async_callback(server.close)
@@ -98,23 +101,6 @@ async def connected(
                 f"{target}: no MCP session could be opened ({cause!r}){detail}"
             ) from error
         yield client
-
-
-def speaks_mcp(target: str) -> bool:
-    """Whether an MCP session with the target can be opened; False for an invalid target."""
-    try:
-        return TARGET_KINDS[parse_target(target).kind].speaks_mcp
-    except UsageError:
-        return False
-
-
-def _own_server(dataset: str, mode: str) -> "MCPServer[None]":
-    from assay.serve.mcp.search import DocumentSearch
-    from assay.serve.mcp.server import mcp_server
-    from assay.serve.retrieval import load_retrieval
-
-    require_mode(mode)
-    return mcp_server(DocumentSearch(lambda progress: load_retrieval(dataset, mode, progress)))
 
 
 def _sampling(provider: CachedProvider) -> SamplingFnT:
