@@ -7,13 +7,13 @@ from pathlib import Path
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
-NOBODY_LISTENS = "http://127.0.0.1:9/nfcorpus.zip"
+NOBODY_LISTENS = "http://127.0.0.1:9"
 
 
 def offline(folder: Path) -> dict[str, str]:
     return {
         "NFCORPUS_ARCHIVE": "",
-        "NFCORPUS_URL": NOBODY_LISTENS,
+        "ASSAY_BEIR_URL": NOBODY_LISTENS,
         "ASSAY_CACHE": str(folder / "empty-cache"),
     }
 

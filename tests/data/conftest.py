@@ -22,7 +22,7 @@ WriteDataset = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache of the test's own; returns where it will be."""
-    for name in ("NFCORPUS_ARCHIVE", "NFCORPUS_URL", "XDG_CACHE_HOME"):
+    for name in ("NFCORPUS_ARCHIVE", "ASSAY_BEIR_URL", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))

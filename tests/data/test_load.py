@@ -67,7 +67,7 @@ def test_every_wrong_row_of_a_table_is_listed(tmp_path: Path) -> None:
         "5: has 2 cells, the he",
         "6: a grade must be an ",
     ]
-    assert (found.error_count, found.queries) == (4, 2)
+    assert (found.error_count, found.queries) == (4, 3)
     (warning,) = found.warnings
     assert warning.startswith("queries of split 'test' whose documents are all judged not relevant")
 

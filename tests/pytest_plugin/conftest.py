@@ -24,7 +24,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     for name in ("ASSAY_NOTE_MAPPING", "NFCORPUS_ARCHIVE", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NFCORPUS_URL", "http://127.0.0.1:9/nfcorpus.zip")  # where nobody listens
+    monkeypatch.setenv("ASSAY_BEIR_URL", "http://127.0.0.1:9")  # where nobody listens
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
 
 

@@ -88,7 +88,7 @@ def test_a_download_that_goes_on_does_not_hold_up_the_end(
 ) -> None:
     options = ("--mode", "bm25", "--stop-with-stdin") if kind == "purple" else ()
     with endless_download() as archive:
-        variables = {"NFCORPUS_URL": archive, "NFCORPUS_ARCHIVE": "", "XDG_CACHE_HOME": "cache"}
+        variables = {"ASSAY_BEIR_URL": archive, "NFCORPUS_ARCHIVE": "", "XDG_CACHE_HOME": "cache"}
         arguments = (kind, *options, "--port", "0", "--dataset", "nfcorpus")
         with started(*arguments, folder=tmp_path, **variables) as (process, url):
             ready = httpx.get(f"{url}/health/ready", trust_env=False)

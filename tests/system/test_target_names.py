@@ -104,7 +104,7 @@ def test_the_worst_queries_are_on_the_terminal(assay: Assay, project: Path) -> N
 def test_a_foreign_agent_is_not_measured_on_the_bundled_notes(assay: Assay, project: Path) -> None:
     offline = {
         "NFCORPUS_ARCHIVE": "",
-        "NFCORPUS_URL": "http://127.0.0.1:9/nfcorpus.zip",
+        "ASSAY_BEIR_URL": "http://127.0.0.1:9",
         "ASSAY_CACHE": str(project / "cache"),
     }
     foreign = assay("eval", "python:agent:search", "--num-queries", "2", **offline)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import orjson
 
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
-from assay.data.qrels import add_grade, beir_qrels, read_judgments, row_grade
+from assay.data.qrels import add_row_grade, beir_qrels, read_judgments
 from assay.data.stored_documents import stays_on_disk, store_documents
 from assay.data.table import SUFFIXES, cell_list, read_table, rows_of, table_suffix
 from assay.data.text_file import (
@@ -276,11 +276,7 @@ def _add_judgment(row: Record, judgments: dict[str, dict[str, int]]) -> str:
     """Add the judgment of a row; returns the id of its query."""
     query_id, doc_id = row.identifier(*_JUDGED_QUERIES), row.identifier(*_JUDGED_DOCUMENTS)
     # A column of grades with a gap is a mistake; without the column, what is listed is relevant.
-    grade = row_grade(row, row.find(*_GRADES, absent=1))
-    try:
-        add_grade(judgments, query_id, doc_id, grade)
-    except ValueError as error:
-        row.fail(str(error))
+    add_row_grade(row, judgments, query_id, doc_id, row.find(*_GRADES, absent=1))
     return query_id
 
 

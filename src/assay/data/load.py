@@ -13,7 +13,7 @@ from pathlib import Path
 from assay.data.beir import read_beir
 from assay.data.dataset import UNANSWERABLE, Dataset
 from assay.data.public_sources import (
-    BEIR_MD5,
+    BEIR_HASHES,
     is_beir_cached,
     is_hub_cached,
     is_ir_dataset_cached,
@@ -52,7 +52,7 @@ SOURCES: Mapping[str, DataSource] = {
     "beir": DataSource(
         read_beir_download,
         is_beir_cached,
-        f"the public sets of the BEIR benchmark: {', '.join(BEIR_MD5)}",
+        f"the public sets of the BEIR benchmark: {', '.join(BEIR_HASHES)}",
     ),
     "hf": DataSource(
         read_hub,
@@ -136,7 +136,7 @@ def require_dataset(name: str | Path) -> None:
     if table_suffix(path) in (*SUFFIXES, ".zip"):
         raise UsageError(f"{name}: no such file{hint}")
     prefix, colon, rest = str(name).partition(":")
-    names = {known: f"beir:{known}" for known in BEIR_MD5} | {known: known for known in KNOWN}
+    names = {known: f"beir:{known}" for known in BEIR_HASHES} | {known: known for known in KNOWN}
     if colon:
         names = {source: f"{source}:{rest}" for source in SOURCES}
     if near := closest(prefix.replace("-", "_") if colon else prefix, names, cutoff=0.7):

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -27,19 +27,20 @@ from assay.data.beir import (
 from assay.data.cache import cache_folder, write_cached
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.qrels import parse_grade
-from assay.data.text_file import Findings, plain_file, reason
+from assay.data.text_file import Findings, plain_file, readable
 from assay.errors import AssayError, DataError, DownloadError, UsageError, closest, did_you_mean
 from assay.extras import require_extras
 from assay.files import open_file, read_file
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import parse_object
 from assay.net.redact import redact_url
-from assay.progress import Progress, silent
+from assay.progress import Progress
 
 if TYPE_CHECKING:
     from assay.net.client import TokenFor
 
-# The public sets of BEIR with the MD5 that their authors publish; None if it has changed.
-BEIR_MD5 = {
+# The public sets of BEIR with the MD5 that their authors publish, None if it has changed; the
+# SHA-256 of NFCorpus.
+BEIR_HASHES = {
     "arguana": "8ad3e3c2a5867cdced806d6503f29b99",
     "climate-fever": "8b66f0a9126c521bae2bde127b4dc99d",
     "cqadupstack": "4e41456d7df8ee7760a7f866133bda78",
@@ -49,7 +50,7 @@ BEIR_MD5 = {
     "germanquad": "95a581c3162d10915a418609bcce851b",
     "hotpotqa": "f412724f78b0d91183a0e86805e16114",
     "msmarco": "444067daf65d982533ea17ebd59501e4",
-    "nfcorpus": "a89dba18a62ef92f7d323ec890a0d38d",
+    "nfcorpus": "efe5be03f8c5b86a5870102d0599d227c8c6e2484328e68c6522560385671b0b",
     "nq": "d4d3d2e48787a744b6f6e691ff534307",
     "quora": "18fb154900ba42a600f84b839c173167",
     "scidocs": "38121350fc3a4d2f48850f6aff52e4a9",
@@ -58,16 +59,9 @@ BEIR_MD5 = {
     "webis-touche2020": None,
 }
 
-# Of NFCorpus, checked each time: figures on another corpus would not be figures on NFCorpus.
-HASHES = {
-    "md5": "a89dba18a62ef92f7d323ec890a0d38d",  # the one that BEIR publishes
-    "sha256": "efe5be03f8c5b86a5870102d0599d227c8c6e2484328e68c6522560385671b0b",
-}
-
 BEIR_VARIABLE = "ASSAY_BEIR_URL"
 HUB_VARIABLE = "HF_ENDPOINT"
 HUB_TOKEN_VARIABLE = "HF_TOKEN"
-DOWNLOAD_MAX_BYTES = 16 * 2**20  # NFCorpus has 2.4 million bytes: a much larger response is not it
 MAX_TEXT = 8 * 2**30  # how many characters of ir_datasets are held in memory
 _BEIR_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 _HUB_URL = "https://huggingface.co"
@@ -79,114 +73,67 @@ _HUB_NAME = re.compile(r"hf:([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dataset:
     """The data set `beir:NAME`, or `nfcorpus`; `beir:cqadupstack/android` is one of several."""
-    from assay.net.download import download_file  # brings httpx: 0.1 s
-
     name, _, part = text.removeprefix("beir:").partition("/")
-    if name not in BEIR_MD5:
-        near = closest(name, BEIR_MD5)
+    if name not in BEIR_HASHES:
+        near = closest(name, BEIR_HASHES)
         hint = f". Did you mean 'beir:{near}'?" if near else ""
         raise UsageError(
-            f"no data set {text!r}; the public sets of BEIR are: {', '.join(BEIR_MD5)}{hint}"
+            f"no data set {text!r}; the public sets of BEIR are: {', '.join(BEIR_HASHES)}{hint}"
         )
-    if name == "nfcorpus":
-        return read_beir(find_archive(progress), text, findings)
-    base = (os.environ.get(BEIR_VARIABLE) or _BEIR_URL).rstrip("/")
-    url, path = f"{base}/{name}.zip", _archive_place(name)
-    try:
-        what = f"downloading {name}.zip"
-        download_file(url, path, _MAX_ARCHIVE, what=what, progress=progress)
-    except DownloadError as error:
-        raise DownloadError(
-            f"'beir:{name}' could not be downloaded from {redact_url(url)}: {error}. Run it again, "
-            f"pass the path of {name}.zip, or name a mirror with {BEIR_VARIABLE}"
-        ) from error
-    with open_file(path) as stream:
-        md5 = hashlib.file_digest(stream, "md5").hexdigest()
-    if BEIR_MD5[name] not in (None, md5):
-        what = "archives with another MD5 than the one that is published"
-        findings.note(what, f"{name}.zip has {md5}, published is {BEIR_MD5[name]}")
+    is_nfcorpus, given = name == "nfcorpus", os.environ.get("NFCORPUS_ARCHIVE")
+    path = _archive_place(name)
+    if is_nfcorpus and given:
+        path = Path(given).expanduser()
+    else:
+        _download_archive(name, path, progress)
+    expected = BEIR_HASHES[name]
+    algorithm = "sha256" if is_nfcorpus else "md5"
+    with readable(path), open_file(path) as stream:
+        found = hashlib.file_digest(stream, algorithm).hexdigest()
+    if expected not in (None, found):
+        wrong = f"{path} has {algorithm} {found}, published is {expected}"
+        # Figures on another corpus would not be figures on NFCorpus.
+        if is_nfcorpus and given:
+            raise DataError(f"NFCORPUS_ARCHIVE: {wrong}; for other data, use --dataset {path}")
+        if is_nfcorpus:
+            path.unlink()
+            raise DownloadError(f"{wrong}; it was deleted: run the command again")
+        findings.note("archives with another checksum than the published one", wrong)
     return read_beir(path, text, findings, part)
 
 
 def is_beir_cached(text: str) -> bool:
     """Whether reading it needs no network."""
     name = text.removeprefix("beir:").partition("/")[0]
-    if name == "nfcorpus":
-        return bool(os.environ.get("NFCORPUS_ARCHIVE")) or cached_archive().is_file()
-    return name in BEIR_MD5 and _archive_place(name).is_file()
+    given = name == "nfcorpus" and os.environ.get("NFCORPUS_ARCHIVE")
+    return bool(given) or (name in BEIR_HASHES and _archive_place(name).is_file())
 
 
 def _archive_place(name: str) -> Path:
-    return cache_folder() / "beir" / f"{name}.zip"
+    folder = cache_folder()
+    return (folder if name == "nfcorpus" else folder / "beir") / f"{name}.zip"
 
 
-def find_archive(progress: Progress = silent) -> Path:
-    """NFCorpus with the right hashes: NFCORPUS_ARCHIVE, else from the cache or downloaded.
-
-    A wrong archive that the user named is an error, and never replaced by a download.
-    """
-    named = os.environ.get("NFCORPUS_ARCHIVE")
-    if not named:
-        return _cached_nfcorpus(progress)
-    path = Path(named).expanduser()
-    try:
-        wrong = _wrong_hash(path)
-    except OSError as error:
-        what = f"NFCORPUS_ARCHIVE cannot be read: {reason(error)}"
-        raise DataError(what, file=path) from error
-    if wrong:
-        remedy = f"to evaluate on other data, use --dataset {path}"
-        raise DataError(f"NFCORPUS_ARCHIVE is not NFCorpus: {wrong}; {remedy}", file=path)
-    return path
-
-
-def cached_archive() -> Path:
-    """Where a downloaded NFCorpus is kept."""
-    return cache_folder() / "nfcorpus.zip"
-
-
-def _wrong_hash(path: Path) -> str:
-    """The hash that is not as published; "" if the file is the archive. Raises `OSError`."""
-    for name, expected in HASHES.items():
-        with open_file(path) as stream:
-            found = hashlib.file_digest(stream, name).hexdigest()
-        if found != expected:
-            return f"expected {name} {expected}, got {found}"
-    return ""
-
-
-def _cached_nfcorpus(progress: Progress) -> Path:
-    from assay.net.download import download_file
+def _download_archive(name: str, path: Path, progress: Progress) -> None:
+    from assay.net.download import download_file  # brings httpx: 0.1 s
     from assay.net.outbound import UNRESTRICTED
 
-    path = cached_archive()
-    if path.is_file():
-        if not _wrong_hash(path):
-            return path
-        path.unlink()
-    url = os.environ.get("NFCORPUS_URL") or f"{_BEIR_URL}/nfcorpus.zip"
+    mirror = os.environ.get(BEIR_VARIABLE)
+    url = f"{(mirror or _BEIR_URL).rstrip('/')}/{name}.zip"
+    # One attempt for NFCorpus: `assay eval` goes on with another data set if there is no network.
+    # The user chose the address of a mirror, which may be at home.
+    attempts, policy = int(name == "nfcorpus"), UNRESTRICTED if mirror else None
+    what = f"downloading {name}.zip"
     try:
         download_file(
-            url,
-            path,
-            DOWNLOAD_MAX_BYTES,
-            what="downloading nfcorpus.zip",
-            policy=UNRESTRICTED,  # the user chose the address: it may be a mirror at home
-            progress=progress,
-            # One short attempt: `assay eval` goes on with another data set if there is no network.
-            seconds=300.0,
-            stall=20.0,
-            attempts=1,
+            url, path, _MAX_ARCHIVE, what=what, policy=policy, progress=progress, attempts=attempts
         )
-        if wrong := _wrong_hash(path):
-            path.unlink()
-            raise DownloadError(f"the download is damaged or not NFCorpus: {wrong}")
     except DownloadError as error:
+        remedy = "set NFCORPUS_ARCHIVE=FILE; --dataset notes needs no network"
         raise DownloadError(
-            f"NFCorpus could not be downloaded from {redact_url(url)}: {error}. Set "
-            "NFCORPUS_ARCHIVE=FILE; --dataset notes needs no network"
+            f"{name}.zip could not be downloaded from {redact_url(url)}: {error}; "
+            f"{remedy if attempts else f'pass its path, or name a mirror with {BEIR_VARIABLE}'}"
         ) from error
-    return path
 
 
 def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
@@ -214,10 +161,8 @@ def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
 
 def is_hub_cached(text: str) -> bool:
     """Whether reading it needs no network."""
-    try:
-        return _hub_record(*_parse_hub_name(text)).is_file()
-    except UsageError:
-        return False
+    match = _HUB_NAME.fullmatch(text)
+    return match is not None and _hub_record(match[1], match[2] or "").is_file()
 
 
 def _parse_hub_name(text: str) -> tuple[str, str]:
@@ -238,6 +183,15 @@ def _hub_record(repo: str, revision: str) -> Path:
     return _hub_folder(repo) / f"{quote(revision or 'main', safe='')}.json"
 
 
+def _hub_access() -> "tuple[str, TokenFor | None]":
+    """The address of the hub, and the token for it."""
+    from assay.net.client import token_for
+    from assay.net.outbound import policy_of_process
+
+    base = (os.environ.get(HUB_VARIABLE) or _HUB_URL).rstrip("/")
+    return base, token_for(base, policy_of_process(), HUB_TOKEN_VARIABLE)
+
+
 def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
     """The commit, and the paths of all its files."""
     from assay.net.download import fetch_json
@@ -246,10 +200,12 @@ def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
     if record.is_file():
         known = parse_object(read_file(record)) or {}
         return str(known["sha"]), list(known["paths"])
-    base = _hub_base()
+    base, token = _hub_access()
     at = f"/revision/{quote(revision, safe='')}" if revision else ""
     try:
-        found = fetch_json(f"{base}/api/datasets/{repo}{at}", limit=_MAX_LISTING, auth=_token(base))
+        found = fetch_json(f"{base}/api/datasets/{repo}{at}", limit=_MAX_LISTING, auth=token)
+        commit = quote(str(found["sha"]), safe="")
+        paths = [str(sibling["rfilename"]) for sibling in found["siblings"]]
     except DownloadError as error:
         if error.status in (401, 403, 404):
             raise UsageError(
@@ -260,16 +216,11 @@ def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
             f"'hf:{repo}' is not in the cache, and {redact_url(base)} could not be asked: {error}; "
             f"pass a folder with its files, or name a mirror with {HUB_VARIABLE}"
         ) from error
-    fields: JsonObject = found if isinstance(found, dict) else {}
-    commit, siblings = str(fields.get("sha")), fields.get("siblings")
-    if not commit.isalnum() or not isinstance(siblings, list):
-        raise DownloadError(
-            f"the list of files of 'hf:{repo}' was not understood; is {HUB_VARIABLE} the "
-            "address of a hub?"
-        )
-    paths = [str(sibling["rfilename"]) for sibling in siblings if "rfilename" in sibling]
-    for path in paths:  # a hub that sends `../x` writes nowhere else
-        if "\\" in path or PurePosixPath(path).is_absolute() or ".." in path.split("/"):
+    except (KeyError, TypeError):
+        what = f"the list of files of 'hf:{repo}' was not understood"
+        raise DownloadError(f"{what}; is {HUB_VARIABLE} the address of a hub?") from None
+    for path in (commit, *paths):  # a hub that sends `../x` writes nowhere else
+        if "\\" in path or path.startswith("/") or ".." in path.split("/"):
             raise DataError(
                 f"the hub lists {path[:100]!r}, a path outside of the data set; it is not read"
             )
@@ -283,15 +234,15 @@ def _download_files(
     """Where each file is on this machine; what is missing is downloaded."""
     from assay.net.download import download_file
 
-    paths, base, local = list(paths), _hub_base(), {}
-    if len(paths) > MAX_FILES:
-        raise DataError(f"hf:{repo} has {len(paths):,} files, more than {MAX_FILES:,}")
-    for path in paths:
-        local[path] = place = _hub_folder(repo) / commit / path
+    local = {path: _hub_folder(repo) / commit / path for path in paths}
+    if len(local) > MAX_FILES:
+        raise DataError(f"hf:{repo} has {len(local):,} files, more than {MAX_FILES:,}")
+    base, token = _hub_access()
+    for path, place in local.items():
         url = f"{base}/datasets/{repo}/resolve/{commit}/{quote(path)}"
         what = f"downloading {place.name}"
         try:
-            download_file(url, place, _MAX_FILE, what=what, auth=_token(base), progress=progress)
+            download_file(url, place, _MAX_FILE, what=what, auth=token, progress=progress)
         except DownloadError as error:
             denied = error.status in (401, 403)
             terms = f"accept its terms on the hub and set {HUB_TOKEN_VARIABLE}"
@@ -300,17 +251,6 @@ def _download_files(
                 f"{terms if denied else 'run the command again'}"
             ) from error
     return local
-
-
-def _hub_base() -> str:
-    return (os.environ.get(HUB_VARIABLE) or _HUB_URL).rstrip("/")
-
-
-def _token(base: str) -> "TokenFor | None":
-    from assay.net.client import token_for
-    from assay.net.outbound import policy_of_process
-
-    return token_for(base, policy_of_process(), HUB_TOKEN_VARIABLE)
 
 
 def read_ir_dataset(text: str, findings: Findings, progress: Progress) -> Dataset:
@@ -339,11 +279,11 @@ def read_ir_dataset(text: str, findings: Findings, progress: Progress) -> Datase
         }
         judged: dict[str, dict[str, int]] = {}
         for record in source.qrels_iter():
-            grades = judged.setdefault(str(record.query_id), {})
-            doc_id, grade = str(record.doc_id), parse_grade(record.relevance)
+            query_id, doc_id = str(record.query_id), str(record.doc_id)
+            grades, grade = judged.setdefault(query_id, {}), parse_grade(record.relevance)
             if grades.get(doc_id, grade) != grade:
                 what = "documents with two grades for one query (the higher one is kept)"
-                findings.note(what, f"{doc_id!r} for query {record.query_id!r}")
+                findings.note(what, f"{doc_id!r} for query {query_id!r}")
             grades[doc_id] = max(grade, grades.get(doc_id, grade))
     except AssayError:
         raise

@@ -102,10 +102,12 @@ def parse_grade(value: object) -> int:
     return int(number)
 
 
-def row_grade(row: Record, value: object) -> int:
-    """The grade in a cell of a row. Raises `DataError` for anything else."""
+def add_row_grade(
+    row: Record, judgments: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: object
+) -> None:
+    """Add the judgment of a row of a table. Raises `DataError` if it is not a grade."""
     try:
-        return parse_grade(value)
+        add_grade(judgments, query_id, doc_id, parse_grade(grade))
     except ValueError as error:
         row.fail(str(error))
 

@@ -5,15 +5,15 @@ No documents are needed: a service that owns its documents is measured with ques
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
-from assay.data.qrels import add_grade, describe_model_judgments, row_grade
+from assay.data.qrels import add_row_grade, describe_model_judgments
 from assay.data.table import cell_list, find_columns, plain_cell, read_table, table_suffix
-from assay.data.text_file import Findings, Record, short_repr, spelling
+from assay.data.text_file import Findings, Record, short_repr
 from assay.errors import DataError, UsageError, did_you_mean
 
 # What a row may hold, and the column names that are known for it, first match first. Upper case,
@@ -37,12 +37,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "tags": ("tags",),
 }
 
-# The column of a model's name in tables of grades, whose other columns are provenance and no tags.
-_JUDGED_BY = "judged_by"
-# Columns of a table of `assay judge pool`: people write their grades into `label`.
-_POOL = {"passage", "label"}
+# Columns of the tables of `assay judge`, whose other columns are about the judgment and no tags.
+_JUDGED_BY, _PASSAGE = "judged_by", "passage"
 _SEPARATORS = "\n;|,"
-_SEPARATED = re.compile(r"[;|,]\s+\S")
 # What people and spreadsheets write into a cell that has no value; #NV is German for #N/A.
 _NO_VALUE = re.compile(r"#[A-ZÄÖÜ/]+[!?]?|n/?a|nan|null|none|nil|[-–—?]+", re.IGNORECASE)
 _MAX_TAG_VALUES = 100
@@ -107,10 +104,7 @@ class _Builder:
         self.judgments.setdefault(query_id, {})
         for doc_id, grade in judged:
             self._note_doubtful(row, doc_id)
-            try:
-                add_grade(self.judgments, query_id, doc_id, grade)
-            except ValueError as error:
-                row.fail(str(error))
+            add_row_grade(row, self.judgments, query_id, doc_id, grade)
         if answer and self.answers.setdefault(query_id, answer) != answer:
             row.fail(f"query {query_id!r} has another answer before; delete one of the two")
         if model := plain_cell(row.fields.get(_JUDGED_BY)):
@@ -139,32 +133,29 @@ class _Builder:
             self.findings.note(what, f"{query_id!r} {row.place}")
         return query_id
 
-    def _judged(self, row: Record, layout: _Layout) -> list[tuple[str, int]]:
-        def grade_in(value: object) -> int:
-            return row_grade(row, plain_cell(value) or "")
-
+    def _judged(self, row: Record, layout: _Layout) -> list[tuple[str, object]]:
+        """The expected ids of a row, each with what is given as its grade."""
         column = layout["grade"]
+        same = plain_cell(row.fields[column]) if column else 1
         if layout["ids"] is None:
-            for name in (layout["doc_id"], column):
-                if name is not None and plain_cell(row.fields[name]) == "":
+            doc_id = _text(row, layout["doc_id"])
+            for name, value in ((layout["doc_id"], doc_id), (column, same)):
+                if value == "":
                     row.fail(f"{name!r} is empty; write a value, or delete the row")
-            return [(_text(row, layout["doc_id"]), grade_in(row.fields[column]) if column else 1)]
-        value = row.fields[layout["ids"]]
-        if isinstance(value, Mapping):
-            return [(str(key), grade_in(given)) for key, given in value.items()]
-        parts = [plain_cell(part) for part in self._list(row, value)]
+            return [(doc_id, same)]
+        parts = [plain_cell(part) for part in _cell_parts(row.fields[layout["ids"]])]
         if None in parts:
-            row.fail(f"{layout['ids']!r} must hold ids, got {short_repr(value)}")
+            got = short_repr(row.fields[layout["ids"]])
+            row.fail(f"{layout['ids']!r} must hold ids, got {got}")
         ids = [part for part in parts if part]
-        given = self._list(row, row.fields[layout["grades"]]) if layout["grades"] else []
+        given = _cell_parts(row.fields[layout["grades"]]) if layout["grades"] else []
         if given and len(given) != len(ids):
             row.fail(f"has {len(ids)} ids and {len(given)} grades; write one for each id")
         if not ids:
             what = "questions without expected ids, which no ranking is measured on"
             self.findings.note(what, row.place)
-        same = row.fields[column] if column else None
-        default = 1 if plain_cell(same) == "" else grade_in(same)
-        return list(zip(ids, map(grade_in, given) if given else [default] * len(ids), strict=True))
+        grades = map(plain_cell, given) if given else [1 if same == "" else same] * len(ids)
+        return list(zip(ids, grades, strict=True))
 
     def _note_doubtful(self, row: Record, doc_id: str) -> None:
         """Ids that no service returns: nobody would see that from a recall of 0."""
@@ -181,17 +172,6 @@ class _Builder:
             what = "ids in two spellings, which are two documents (write them alike)"
             self.findings.note(what, f"{doc_id!r} {row.place}, {first!r} {where}")
 
-    def _list(self, row: Record, value: object) -> list[object]:
-        """The parts of a cell: a list, a JSON list, or text with one of the separators."""
-        if not isinstance(value, str) or value.lstrip().startswith("["):
-            return [] if plain_cell(value) == "" else list(cell_list(value))
-        separator = next((mark for mark in _SEPARATORS if mark in value), "\n")
-        parts = [part for part in value.split(separator) if part.strip()]
-        if any(map(_SEPARATED.search, parts)):
-            what = f"cells with another separator beside {separator!r}, read as one id"
-            self.findings.note(what, f"{short_repr(value)} {row.place}")
-        return list(parts)
-
     def _tag(self, row: Record, layout: _Layout, tags: dict[str, str]) -> None:
         """Columns of no other meaning are tags `name=value`, unless they hold prose."""
         used = set(layout.values())
@@ -207,7 +187,7 @@ class _Builder:
                 seen.add(value)
                 tags[intern(f"{name}={value}")] = name
         if (own := layout["tags"]) is not None:
-            listed = map(plain_cell, self._list(row, row.fields[own]))
+            listed = map(plain_cell, _cell_parts(row.fields[own]))
             tags |= {intern(tag): own for tag in listed if tag}
 
     def build(self, name: str, source: str) -> Dataset:
@@ -237,9 +217,16 @@ class _Builder:
         return Dataset(name, {}, queries, {"test": self.judgments}, answers, messages, made)
 
 
+def _cell_parts(value: object) -> Sequence[object]:
+    """The parts of a cell: a list, a JSON list, or text with one of the separators."""
+    if not isinstance(value, str) or value.lstrip().startswith("["):
+        return [] if plain_cell(value) == "" else cell_list(value)
+    separator = next((mark for mark in _SEPARATORS if mark in value), "\n")
+    return [part for part in value.split(separator) if part.strip()]
+
+
 def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
     """The column of each key of `COLUMNS`; None if there is none."""
-    spelled = {spelling(name): str(name) for name in reversed(row.fields)}
     found = find_columns(row.fields, COLUMNS, columns)
     have = short_repr(list(row.fields))
     for name in columns.values():
@@ -248,13 +235,13 @@ def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
             row.fail(f"has no column {name!r}, only {have}{hint}")
     if "doc_id" in columns and "ids" not in columns:
         found["ids"] = None
+    judging = find_columns(row.fields, {key: (key,) for key in ("grade", "label", _PASSAGE)}, {})
     if found["ids"] is not None:
         found["doc_id"] = None
         if "grade" not in columns:  # elsewhere, a score may be anything
-            found["grade"] = spelled.get("grade")
-    pool = found["ids"] is None and found["grade"] is None and spelled.keys() >= _POOL
-    if pool:
-        found["grade"] = spelled["label"]
+            found["grade"] = judging["grade"]
+    elif judging[_PASSAGE] and found["grade"] is None:  # people write grades into `label`
+        found["grade"] = judging["label"]
     wanted = {"query": found["query"] or found["query_id"], "ids": found["ids"] or found["doc_id"]}
     for key, column in wanted.items():
         if column is None:
@@ -263,13 +250,8 @@ def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
                 f"has no column for {what} ({', '.join(COLUMNS[key])}), only {have}; pass "
                 f'--columns {key}=NAME, in Python columns={{"{key}": "NAME"}}'
             )
-    texts = found["query"] is not None and spelling(found["query"]) == "text"
-    if texts and not columns and found["doc_id"] and "title" in spelled and not found["grade"]:
-        row.fail(
-            f"looks like documents, not questions: its columns are {have}; pass it as --corpus, "
-            "or say that the texts are questions: --columns query=text"
-        )
-    return found | {"provenance": _JUDGED_BY if pool or _JUDGED_BY in row.fields else None}
+    is_judging = _JUDGED_BY in row.fields or (judging[_PASSAGE] and not found["ids"])
+    return found | {"provenance": _JUDGED_BY if is_judging else None}
 
 
 def _text(row: Record, name: str | None) -> str:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import orjson
 
 from assay.data.dataset import Dataset, Document, Judgments
-from assay.data.qrels import row_grade
+from assay.data.qrels import parse_grade
 from assay.data.table import cell_text, csv_table, plain_cell, read_table, text_cell
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
@@ -153,7 +153,10 @@ def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
                 "rename one of the two"
             )
         if cells["label"]:
-            labels[pair.name] = row_grade(row, cells["label"])
+            try:
+                labels[pair.name] = parse_grade(cells["label"])
+            except ValueError as error:
+                row.fail(str(error))
     if not pairs:
         raise DataError("has no passages to grade", file=path)
     return GradingPool(list(pairs.values()), labels)

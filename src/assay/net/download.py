@@ -39,14 +39,12 @@ def download_file(
     policy: OutboundPolicy | None = None,
     progress: Progress = silent,
     seconds: float = _TOTAL_SECONDS,
-    stall: float = _STALL_SECONDS,
     attempts: int = 0,
 ) -> None:
     """Download `url`, of at most `limit` bytes, to `path`, unless it is there already.
 
     Redirects are followed, also to other hosts, which do not get the credentials `auth`, and never
-    from TLS to plain HTTP. `seconds` bound one of the `attempts` (0: four),
-    `stall` each wait. Raises `DownloadError`.
+    from TLS to plain HTTP. `seconds` bound one of the `attempts` (0: four). Raises `DownloadError`.
     """
 
     async def receive(client: httpx.AsyncClient) -> None:
@@ -64,7 +62,7 @@ def download_file(
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock")):
             if not path.is_file():
-                work = _attempt(receive, auth, policy, seconds, stall)
+                work = _attempt(receive, auth, policy, seconds)
                 run_coroutine(RetryPolicy(attempts=attempts or _ATTEMPTS).run(work))
     except OSError as error:
         raise DownloadError(f"{path} cannot be written: {error.strerror or error}") from error
@@ -77,7 +75,7 @@ def fetch_json(url: str, *, limit: int, auth: httpx.Auth | None = None) -> Any:
         async with _response(client, url, limit) as response:
             return await response.aread()
 
-    work = _attempt(receive, auth, None, _STALL_SECONDS, _STALL_SECONDS)
+    work = _attempt(receive, auth, None, _STALL_SECONDS)
     try:
         return parse_json(run_coroutine(RetryPolicy(attempts=_ATTEMPTS).run(work)))
     except orjson.JSONDecodeError:
@@ -89,12 +87,11 @@ def _attempt(
     auth: httpx.Auth | None,
     policy: OutboundPolicy | None,
     seconds: float,
-    stall: float,
 ) -> Callable[[], Awaitable[Result]]:
     """`receive` with a client and within the limits; `DownloadError` says what happened instead."""
 
     async def attempt() -> Result:
-        timeout = httpx.Timeout(stall, connect=5.0)
+        timeout = httpx.Timeout(_STALL_SECONDS, connect=5.0)
         allowed = policy_of_process() if policy is None else policy
         try:
             async with (
