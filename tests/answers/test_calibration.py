@@ -76,7 +76,7 @@ def test_a_judge_that_is_one_level_too_kind() -> None:
     labels = ["1", "2", "3", "4"] * 10
     ratings = [said(str(int(label) + 1), levels=SCALE) for label in labels]
     found = compare_with_labels(labels, ratings, ratings)
-    assert (found.accuracy.mean, found.within_one.mean, found.bias) == (0.0, 1.0, 0.25)
+    assert (found.accuracy.mean, found.bias) == (0.0, 0.25)
     assert found.kappa == pytest.approx(1 - 1 / 3.5)
     assert found.confusion["3"]["4"] == 10
     assert found.uncorrected == pytest.approx(0.625)
@@ -229,9 +229,8 @@ def test_a_criterion_is_calibrated_alike(tmp_path: Path) -> None:
     lines = [{"rating": 2 + place % 3, "label": 1 + place % 3} for place in range(40)]
     path = write(tmp_path, *lines, *[{"ratings": [3, 3]}] * 5)
     words = (str(path), "--criteria", str(tmp_path / "depth.md"))
-    assert "within one level" in invoke(*words)
     printed = json.loads(invoke(*words, "--json"))
-    assert (printed["kind"], printed["within_one"]["mean"]) == ("criterion.depth", 1.0)
+    assert (printed["kind"], printed["labelled"]) == ("criterion.depth", 40)
     assert printed["judge"] == {"provider": "recorded"}
 
 

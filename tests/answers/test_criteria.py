@@ -78,7 +78,7 @@ def test_fields_are_read_whatever_editor_wrote_them(tmp_path: Path, content: str
         ("---\ncolor: red\n---\nHow?", "has the field 'color'; it may have name and scale"),
         ("---\nname: a/b\n---\nHow?", "its name must be of letters"),
         ("---\nname: a\x1b[31m<b>\n---\nHow?", r"letters, digits and _, got 'a\\x1b"),
-        ("---\nscale: 1-5\nscale: 1-3\n---\nHow?", "it may have name and scale, each once"),
+        ("---\nscale: 1-5\nscale: 1-3\n---\nHow?", "it may have name and scale once"),
         ("---\nscale: 1-5\nHow deep?", "no second line --- after its fields"),
     ],
 )

@@ -22,7 +22,6 @@ from assay.labels.reference_writing import (
     expected_ids,
     ranked_documents,
 )
-from assay.text import text_hash
 
 SEED_KEYS = [
     "query_id",
@@ -174,9 +173,7 @@ def drawn(server: ModelServer, folder: Path, invoke: Invoke) -> Path:
     return Path("nuggets.jsonl")
 
 
-def test_facts_of_the_judged_documents_become_nuggets_with_provenance(
-    drawn: Path, drinks: Dataset
-) -> None:
+def test_facts_of_the_judged_documents_become_nuggets_with_provenance(drawn: Path) -> None:
     first, second = lines(drawn)
     assert first["query"] == "does tea lower blood pressure"
     assert [(each["importance"], each["documents"]) for each in first["facts"]] == [
@@ -186,9 +183,7 @@ def test_facts_of_the_judged_documents_become_nuggets_with_provenance(
     origin = first["provenance"]
     assert (origin["provider"], origin["model"]) == ("openai", "gpt-4o-mini")
     assert "nugget_writing@1+" in origin["prompt"]
-    hashes = {doc_id: text_hash(drinks.documents[doc_id].full_text) for doc_id in "dace"}
-    assert origin["documents"] == hashes
-    assert origin["fingerprint"] == load_dataset(Path("drinks")).fingerprint
+    assert origin["document_ids"] == ["d", "a", "c", "e"]
 
 
 def test_an_edited_nugget_is_a_persons_and_stays(

@@ -16,21 +16,19 @@ from assay.answers.references import (
     Importance,
     Nugget,
     NuggetMaker,
-    changed_documents,
     load_references,
     nugget_hash,
     read_references,
     reference_kinds,
     write_references,
 )
-from assay.data import Dataset, Document, Query, load_dataset
+from assay.data import Dataset, Query, load_dataset
 from assay.errors import DataError
 from assay.labels.reference_writing import (
     SELECTED,
     ExtractWriter,
     generate_references,
 )
-from assay.text import text_hash
 
 FIXTURE = Path(__file__).parents[1] / "rag_evaluation" / "fixtures" / "ground_truth.json"
 RECORD: dict[str, Any] = {
@@ -155,14 +153,6 @@ def test_references_of_other_data_are_not_believed(bare: Path, drinks: Dataset) 
     path = write("facts.jsonl", LINE | {"query": "coffee in Bern"})
     with pytest.raises(DataError, match="references for other questions"):
         load_references(path, drinks)
-
-
-def test_a_document_that_changed_is_noticed(drinks: Dataset) -> None:
-    hashes = {"documents": {"b": text_hash(drinks.documents["b"].full_text)}}
-    loaded = load_references(write("facts.jsonl", LINE | {"provenance": hashes}), drinks)
-    assert changed_documents(loaded, drinks) == []
-    changed = {**drinks.documents, "b": Document("b", "Coffee", "Something else.")}
-    assert changed_documents(loaded, replace(drinks, documents=changed)) == ["b"]
 
 
 def test_the_committed_file_names_the_five_questions_and_holds_no_text() -> None:

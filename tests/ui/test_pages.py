@@ -12,7 +12,7 @@ import pytest
 from tests.report.page_reading import assert_harmless, read_page
 from tests.ui.conftest import SCRIPT, running
 
-from assay.answers.judge import JudgeCall
+from assay.metrics.answer_values import JudgeCall
 from assay.run.folder import RunFolder
 from assay.run.judge_log import JudgeLog
 
@@ -192,7 +192,15 @@ def test_a_wrong_answer_is_opened_with_contexts_prompt_and_verdict(
     folder = RunFolder(answer_runs / liar)
     call = json.loads(folder.calls_file.read_text().splitlines()[0])
     query_id = call["query_id"]
-    JudgeLog(folder.path).add(JudgeCall(query_id, "correctness", f"Compare {SCRIPT}", "No.", None))
+    JudgeLog(folder.path).add(
+        JudgeCall(
+            query_id=query_id,
+            kind="correctness",
+            prompt=f"Compare {SCRIPT}",
+            reply="No.",
+            verdict=None,
+        )
+    )
     call["contexts"] = [{"id": "c1", "doc_id": "note-001", "text": f"shown to the model {SCRIPT}"}]
     with folder.calls_file.open("a") as calls:
         calls.write(json.dumps(call) + "\n")

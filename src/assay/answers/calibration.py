@@ -33,13 +33,10 @@ from assay.metrics.statistics import (
 )
 from assay.text import normalize, text_hash
 
-MIN_LABELS = 30
-"""Below this many labels the normal approximation is not reliable."""
-
+MIN_LABELS = 30  # below this many labels the normal approximation is not reliable
+# What the lower end of kappa must reach before a judge counts as calibrated ("substantial", Landis
+# and Koch 1977).
 MIN_KAPPA = 0.6
-"""What the lower end of kappa must reach before a judge counts as calibrated ("substantial", Landis
-and Koch 1977)."""
-
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
 _HASH_LENGTH = 16
@@ -69,18 +66,15 @@ def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: Arr
     error = seen - truth
     mean = float(rest.mean() - error.mean())
     if truth.size < 2:
-        return Estimate(_clip(mean), None, None)
+        return Estimate(min(1.0, max(0.0, mean)), None, None)
     # The population variance, as in the paper; one unlabeled answer then has none.
     spread = float(np.sqrt(rest.var() / rest.size + error.var() / truth.size))
     reach = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * spread
     if not error.var():
         # The highest share that may be judged otherwise, although none of so many was.
         reach += 1.0 - math.pow((1 - _CONFIDENCE) / 2, 1 / truth.size)
-    return Estimate(_clip(mean), _clip(mean - reach), _clip(mean + reach))
-
-
-def _clip(value: float) -> float:
-    return min(1.0, max(0.0, value))
+    low, middle, high = np.clip([mean - reach, mean, mean + reach], 0.0, 1.0).tolist()
+    return Estimate(middle, low, high)
 
 
 Kappa = Callable[[Sequence[Any], Sequence[Any]], float | None]
@@ -107,9 +101,9 @@ def kappa_low(
 class Calibration:
     """Agreement of a judge with people; the names of its fields are keys of `--json`.
 
-    `accuracy` is the share of answers with the same level, `within_one` that with the same or a
-    neighboring one. `kappa` is Cohen's; of more than two levels it is weighted by the square of
-    the distance, over what is decided. `confusion` counts by label, then by verdict.
+    `accuracy` is the share of answers with the same level. `kappa` is Cohen's; of more than two
+    levels it is weighted by the square of the distance, over what is decided. `confusion` counts by
+    label, then by verdict.
 
     Means are between 0, the worst level, and 1. An undecided judge agrees with no label and counts
     as 0. `bias` is the judge's mean error on the labeled answers, which gates subtract;
@@ -119,7 +113,6 @@ class Calibration:
     labelled: int
     unlabelled: int
     accuracy: Estimate
-    within_one: Estimate
     kappa: float | None
     kappa_low: float | None
     bias: float
@@ -157,7 +150,7 @@ def compare_with_labels(
     people = [levels.index(label) for label in labels]
     values = [value(each) for each in judgments]
     judge = [None if v is None else int(v * top + 0.5) for v in values]
-    pairs = [(label, rank) for label, rank in zip(people, judge, strict=True)]
+    pairs = list(zip(people, judge, strict=True))
     decided = [(label, rank) for label, rank in pairs if rank is not None]
     kappa: Kappa = cohen_kappa if top == 1 else weighted_kappa
     compared: Sequence[tuple[int, int | None]] = pairs if top == 1 else decided
@@ -165,15 +158,18 @@ def compare_with_labels(
     rest = [value(each) for each in unlabeled]
     everything = [*judgments, *unlabeled]
     judged, mean = sum(seen) / len(seen), estimate_mean(truth)
+    counts, ranks = Counter(pairs), list(enumerate(map(str.lower, levels)))[::-1]
+    columns: list[tuple[int | None, str]] = [*ranks, (None, "undecided")]
     return Calibration(
         labelled=len(labels),
         unlabelled=len(unlabeled),
         accuracy=estimate_mean([label == rank for label, rank in pairs]),
-        within_one=estimate_mean([r is not None and abs(r - label) <= 1 for label, r in pairs]),
         kappa=kappa(*zip(*compared, strict=True)) if compared else None,
         kappa_low=kappa_low(compared, kappa, (top, 0)),
         bias=judged - mean.mean,
-        confusion=_confusion(levels, pairs),
+        confusion={
+            row: {name: counts[label, rank] for rank, name in columns} for label, row in ranks
+        },
         flip_rate=flip_rate([each for each in everything if not each.by_rule]),
         unparseable_votes=sum(each.unreadable for each in everything),
         undecided=sum(v is None for v in (*values, *rest)),
@@ -182,16 +178,6 @@ def compare_with_labels(
         uncorrected=sum(v or 0.0 for v in rest) / len(rest) if rest else None,
         corrected=prediction_powered_mean(truth, seen, [v or 0.0 for v in rest]) if rest else None,
     )
-
-
-def _confusion(
-    levels: Sequence[str], pairs: Sequence[tuple[int, int | None]]
-) -> dict[str, dict[str, int]]:
-    """Counts by label, then by verdict, the best level first."""
-    counts = Counter(pairs)
-    names = [(rank, level.lower()) for rank, level in reversed(list(enumerate(levels)))]
-    columns: list[tuple[int | None, str]] = [*names, (None, "undecided")]
-    return {row: {name: counts[label, rank] for rank, name in columns} for label, row in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +205,7 @@ def read_labels(path: Path, levels: tuple[str, ...], needs: str = "") -> list[La
     """
     rows = [_labeled_row(record, levels, needs) for record in records(plain_file(path))]
     if not any(row.label is not None for row in rows):
-        words = _words(levels)
+        words = ", ".join(levels).lower()
         raise DataError(f"has no line with a label; add 'label', by a person: {words}", file=path)
     return rows
 
@@ -255,12 +241,9 @@ def _level(record: Record, value: Any, levels: Sequence[str]) -> str:
     if len(levels) == 2:
         word = {"TRUE": levels[1], "FALSE": levels[0]}.get(word, word)
     if word not in levels:
-        raise record.refusal(f"a label is one of {_words(levels)}; got {short_repr(value)}")
+        known = ", ".join(levels).lower()
+        raise record.refusal(f"a label is one of {known}; got {short_repr(value)}")
     return word
-
-
-def _words(levels: Sequence[str]) -> str:
-    return ", ".join(level.lower() for level in levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,44 +359,33 @@ def calibration_status(
     are about questions of this data.
     """
     of_kind = [each for each in known if each.kind == kind]
-    of_judge = [each for each in of_kind if each.judge == judge]
-    same = [each for each in of_judge if (each.votes, each.prompts) == (votes, tuple(prompts))]
-    why = _why_uncalibrated(of_kind, of_judge, same, questions)
-    if why is not None:
-        words = f"the judge {judge} was not calibrated on this data for {kind}: {why}"
-        return CalibrationStatus(False, words)
-    record = same[-1]
-    words = (
-        f"the judge {judge} was calibrated on {record.labels_on(questions)} labels of this data: "
-        f"agreement {record.agreement:.2f}, kappa {record.kappa:.2f} (at least "
-        f"{record.kappa_low:.2f})"
-    )
-    return CalibrationStatus(True, words, record.bias)
-
-
-def _why_uncalibrated(
-    of_kind: Sequence[CalibrationRecord],
-    of_judge: Sequence[CalibrationRecord],
-    same: Sequence[CalibrationRecord],
-    questions: Collection[str],
-) -> str | None:
+    same = [each for each in of_kind if each.judge == judge]
+    fitting = [each for each in same if (each.votes, each.prompts) == (votes, tuple(prompts))]
     if not of_kind:
-        return "there is no calibration; make one with assay judge calibrate --out"
-    if not of_judge:
-        return f"the file has one of {', '.join(dict.fromkeys(each.judge for each in of_kind))}"
-    if not same:
-        return "its calibration was made with other prompts or another number of votes"
-    record = same[-1]
-    number = record.labels_on(questions)
-    if not number:
-        return f"none of its {record.labelled} labels is about a question of this data"
-    if number < MIN_LABELS:
-        return f"only {number} labels are about this data, at least {MIN_LABELS} are needed"
-    if record.kappa is None or record.kappa_low is None:
-        return "its calibration has no kappa; label right and wrong answers, calibrate again"
-    if record.kappa_low < MIN_KAPPA:
-        return (
-            f"its kappa, {record.kappa:.2f}, may be as low as {record.kappa_low:.2f}, and at least "
-            f"{MIN_KAPPA} is needed; label more answers, or choose another model"
-        )
-    return None
+        why = "there is no calibration; make one with assay judge calibrate --out"
+    elif not same:
+        why = f"the file has one of {', '.join(dict.fromkeys(each.judge for each in of_kind))}"
+    elif not fitting:
+        why = "its calibration was made with other prompts or another number of votes"
+    else:
+        record = fitting[-1]
+        labels, kappa, low = record.labels_on(questions), record.kappa, record.kappa_low
+        if not labels:
+            why = f"none of its {record.labelled} labels is about a question of this data"
+        elif labels < MIN_LABELS:
+            why = f"only {labels} labels are about this data, at least {MIN_LABELS} are needed"
+        elif kappa is None or low is None:
+            why = "its calibration has no kappa; label right and wrong answers, calibrate again"
+        elif low < MIN_KAPPA:
+            why = (
+                f"its kappa, {kappa:.2f}, may be as low as {low:.2f}, and at least {MIN_KAPPA} is "
+                "needed; label more answers, or choose another model"
+            )
+        else:
+            words = (
+                f"the judge {judge} was calibrated on {labels} labels of this data: agreement "
+                f"{record.agreement:.2f}, kappa {kappa:.2f} (at least {low:.2f})"
+            )
+            return CalibrationStatus(True, words, record.bias)
+    words = f"the judge {judge} was not calibrated on this data for {kind}: {why}"
+    return CalibrationStatus(False, words)

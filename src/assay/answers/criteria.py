@@ -10,7 +10,6 @@ The lines between `---` may be left out: the name is then the file's, the scale 
 numbers is written `1-5`. What follows is shown to the judge as it is, examples included.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +24,6 @@ from assay.metrics.figures import CRITERION_PREFIX, is_criterion_name
 VOTES = 2
 _MAX_FILE = 64 * 2**10
 _WIDEST = 10
-_HEADER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|$)", re.DOTALL)
-_RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
 _CONTROL_WORD = "kestrels"
 _CONTROLS = (
     ControlPair("Which bird nests on the tower?", "A pair of kestrels does.", "", True),
@@ -87,28 +84,31 @@ def read_criteria(path: Path) -> list[Criterion]:
 
 def _parse(text: str, path: Path) -> Criterion:
     """One criterion; `ValueError` says what is wrong with it."""
-    header = _HEADER.match(text)
-    if header is None and text.startswith("---"):  # else its scale would be part of the question
-        raise ValueError("begins with --- and has no second line --- after its fields")
+    lines = [line.rstrip() for line in text.splitlines()]
     fields: dict[str, str] = {}
-    for line in filter(str.strip, (header[1] or "").splitlines() if header else ()):
-        key, _, value = (part.strip() for part in line.partition(":"))
-        if key not in ("name", "scale") or key in fields:
-            raise ValueError(f"has the field {key[:60]!r}; it may have name and scale, each once")
-        fields[key] = value
-    name = fields.get("name", path.stem).strip().lower().replace("-", "_").replace(" ", "_")
+    if lines[:1] == ["---"]:
+        if "---" not in lines[1:]:  # else its scale would be part of the question
+            raise ValueError("begins with --- and has no second line --- after its fields")
+        end = lines.index("---", 1)
+        for line in filter(None, lines[1:end]):
+            key, _, value = (part.strip() for part in line.partition(":"))
+            if key not in ("name", "scale") or key in fields:
+                raise ValueError(f"has the field {key[:60]!r}; it may have name and scale once")
+            fields[key] = value
+        lines = lines[end + 1 :]
+    name = fields.get("name", path.stem).lower().replace("-", "_").replace(" ", "_")
     if not is_criterion_name(name):
         raise ValueError(f"its name must be of letters, digits and _, got {name[:60]!r}")
-    body = text[header.end() :].strip() if header else text.strip()
-    if not body:
+    if not (body := "\n".join(lines).strip()):
         raise ValueError("asks nothing: write the question below the fields")
-    scale = fields.get("scale", "yes/no")
-    if scale.lower() in ("yes/no", "no/yes"):
+    scale = fields.get("scale", "yes/no").lower()
+    if scale == "yes/no":
         return Criterion(name, body)
-    match = _RANGE.fullmatch(scale)
-    if match is None or not 1 <= int(match[2]) - int(match[1]) <= _WIDEST:
+    first, _, last = scale.partition("-")
+    numbers = [int(end) for end in (first, last) if end.isdecimal() and len(end) < 3]
+    if len(numbers) != 2 or not 1 <= numbers[1] - numbers[0] <= _WIDEST:
         raise ValueError(f"its scale must be yes/no or like 1-5, got {scale[:60]!r}")
-    return Criterion(name, body, tuple(map(str, range(int(match[1]), int(match[2]) + 1))))
+    return Criterion(name, body, tuple(map(str, range(numbers[0], numbers[1] + 1))))
 
 
 async def rate_answer(

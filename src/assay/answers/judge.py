@@ -8,7 +8,6 @@ polite), its reply is one of a few words, and the votes about one text are one `
 """
 
 import copy
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -22,21 +21,20 @@ from assay.answers.statements import (
     statements,
 )
 from assay.data.dataset import Fact
-from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.errors import AssayError, ProviderError, ProviderFailure, UsageError
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
-from assay.llm.provider_kinds import Spending
-from assay.llm.providers.provider import LLMProvider, without_thought
+from assay.llm.providers.provider import LLMProvider, Spending, without_thought
+from assay.metrics.answer_values import JudgeCall
 from assay.net.gather import gather
 from assay.net.json import parse_json
 from assay.privacy import is_private
 
 TRUTH = ("FALSE", "TRUE")
 FACT_STATES = ("CONTRADICTED", "ABSENT", "STATED")
-MAX_FLIPS = 0.2
-"""The share of answers about which a judge may contradict itself."""
+MAX_FLIPS = 0.2  # the share of answers about which a judge may contradict itself
+# Sentences of one answer that the judge is asked about: bounds the calls a long answer costs.
 MAX_SENTENCES = 50
-"""Sentences of one answer that the judge is asked about: bounds the calls a long answer costs."""
 
 _THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
@@ -50,7 +48,6 @@ _TOKENS_OF_REASON = 80
 _TOKENS_TO_THINK = 1024
 _MAX_REASON = 400
 _QUOTED = 60
-_MIN_BY_CHANCE = 4.0
 # At temperature 0 the same wording would get the same reply, so every second pair of votes has
 # another one.
 _WORDINGS = ("judge_correctness", "judge_correctness_facts", "judge_correctness_reader")
@@ -148,25 +145,9 @@ class Judgment:
         return bool(ranks) and max(ranks) - min(ranks) > (len(self.levels) > 2)
 
     @property
-    def differs(self) -> bool:
-        """Whether not all votes are the same."""
-        return len({*self.votes}) > 1
-
-    @property
-    def is_mute(self) -> bool:
-        """Whether there is no readable majority."""
-        return None in self.orders and not self.flipped
-
-    @property
     def unreadable(self) -> int:
         """How many votes were none of the levels."""
         return self.votes.count(None)
-
-    @property
-    def unreadable_replies(self) -> list[str]:
-        """What the judge said in place of a level."""
-        pairs = zip(self.votes, self.replies, strict=False)
-        return [reply for vote, reply in pairs if vote is None and reply is not None]
 
 
 def ruled(level: str, levels: tuple[str, ...] = TRUTH) -> Judgment:
@@ -190,25 +171,25 @@ def quote_unreadable(judgments: Iterable[Judgment]) -> str:
     A private run does not quote: the reply may repeat the answer.
     """
     for judgment in judgments:
-        for reply in judgment.unreadable_replies:
-            if is_private():
-                return ""
-            said = " ".join(reply.split())
-            cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
-            expected = " or ".join(reversed(judgment.levels))
-            return f": it replied {cut!r} where {expected} alone was expected"
+        for vote, reply in zip(judgment.votes, judgment.replies, strict=False):
+            if vote is None and reply is not None and not is_private():
+                said = " ".join(reply.split())
+                cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
+                expected = " or ".join(reversed(judgment.levels))
+                return f": it replied {cut!r} where {expected} alone was expected"
     return ""
 
 
-def unreliable(judgments: Iterable[Judgment], things: str = "answers") -> str | None:
+def unreliable(
+    judgments: Iterable[Judgment], things: str = "answers", max_flips: float = MAX_FLIPS
+) -> str | None:
     """The reason to distrust these judgments, or None.
 
-    A judge is refused that gives no verdict about most texts, that contradicts itself about more
-    than `MAX_FLIPS` of them, or whose votes in the two orders agree no more than those of two coins
-    that say the same words as often as it does.
+    A judge is refused that gives no verdict about most texts, or that contradicts itself about more
+    than the share `max_flips` of them.
     """
     asked = [each for each in judgments if not each.by_rule]
-    mute = sum(each.is_mute for each in asked)
+    mute = sum(None in each.orders and not each.flipped for each in asked)
     if 2 * mute > len(asked):
         quoted = quote_unreadable(asked)
         return (
@@ -216,50 +197,13 @@ def unreliable(judgments: Iterable[Judgment], things: str = "answers") -> str | 
             "choose another model"
         )
     repeated = [each.flipped for each in asked if len(each.votes) > 1]
-    if sum(repeated) > MAX_FLIPS * len(repeated):
+    if sum(repeated) > max_flips * len(repeated):
         return (
             f"the judge contradicted itself about {sum(repeated)} of {len(repeated)} {things} "
             f"({100 * sum(repeated) / len(repeated):.0f}%) when texts were swapped; at most "
-            f"{100 * MAX_FLIPS:g}% are accepted"
-        )
-    if _like_coins(asked):
-        return (
-            f"the judge answers like a coin: its verdicts in the two orders agree about "
-            f"{len(asked)} {things} no more often than chance would; choose another model"
+            f"{100 * max_flips:g}% are accepted"
         )
     return None
-
-
-def _like_coins(asked: Sequence[Judgment]) -> bool:
-    """Whether the orders disagree as often as coins with the judge's shares of TRUE would."""
-    pairs = [each.orders for each in asked if each.both_orders and len(each.levels) == 2]
-    decided = [pair for pair in pairs if None not in pair]
-    if not decided:
-        return False
-    best = next(each.levels[-1] for each in asked)
-    first = sum(pair[0] == best for pair in decided) / len(decided)
-    second = sum(pair[1] == best for pair in decided) / len(decided)
-    by_chance = first * (1 - second) + (1 - first) * second
-    expected = by_chance * len(decided)
-    seen = sum(pair[0] != pair[1] for pair in decided)
-    # Within two standard deviations of what chance gives; one slip among verdicts that are nearly
-    # all the same proves nothing.
-    spread = math.sqrt(expected * (1 - by_chance))
-    return expected >= _MIN_BY_CHANCE and seen > expected - 2 * spread
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeCall:
-    """One call to a judge, as `judge.jsonl` of a run keeps it.
-
-    `reply` is None if the model refused, `verdict` None if the reply could not be read.
-    """
-
-    query_id: str
-    kind: str
-    prompt: str
-    reply: str | None
-    verdict: str | None
 
 
 class Judge:
@@ -322,8 +266,19 @@ class Judge:
 
     async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> list[Judgment]:
         """Fact by fact, once: also tells what is contradicted from what is left out."""
-        prompts = (fact_prompt(question, answer, fact) for fact in facts)
-        return await gather(self.ask("fact", [each], FACT_STATES) for each in prompts)
+
+        def prompt(fact: Fact) -> str:
+            code = delimiter_code(question, answer, fact.text)
+            wordings = "; ".join(fact.accept)
+            said = f"{fact.text} (for example: {wordings})" if wordings else fact.text
+            return load_prompt("judge_fact").fill(
+                code=code,
+                question=delimited("question", code, question),
+                fact=delimited("fact", code, said),
+                answer=delimited("answer", code, answer),
+            )
+
+        return await gather(self.ask("fact", [prompt(each)], FACT_STATES) for each in facts)
 
     async def faithfulness(self, answer: str, sources: Sequence[str]) -> float | None:
         """The share of the answer's sentences that the judge finds supported; None if most
@@ -359,10 +314,6 @@ class Judge:
             reason=next((why for vote, _, why in replies if vote and why), ""),
         )
 
-    async def choose(self, prompt: str, allowed: Sequence[str], kind: str = "") -> str | None:
-        """The one of the allowed words that the reply consists of, read as strictly as a vote."""
-        return (await self._vote(kind, prompt, allowed))[0]
-
     async def choose_each(
         self, prompt: str, allowed: Sequence[str], number: int, kind: str = ""
     ) -> list[str] | None:
@@ -386,18 +337,35 @@ class Judge:
 
     def _keep(self, kind: str, prompt: str, reply: str | None, verdict: str | None) -> None:
         if self._record is not None:
-            self._record(JudgeCall(self._query_id, kind, prompt, reply, verdict))
+            self._record(
+                JudgeCall(
+                    query_id=self._query_id,
+                    kind=kind,
+                    prompt=prompt,
+                    reply=reply,
+                    verdict=verdict,
+                )
+            )
 
     async def _reply(self, prompt: str, max_tokens: int) -> str | None:
-        """The reply, with room to finish thinking; None if the model refuses."""
+        """The reply, with room to finish thinking; None if the model refuses.
+
+        Whatever else a model of the caller's raises or returns is a failure of the provider.
+        """
         try:
-            reply = await self.provider.generate(prompt, max_tokens)
-            if max_tokens < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
+            reply: object = await self.provider.generate(prompt, max_tokens)
+            if isinstance(reply, str) and _THINKING.fullmatch(reply):
                 reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
-        except ProviderError as error:
-            if error.kind is ProviderFailure.REFUSAL:
+        except AssayError as error:
+            if isinstance(error, ProviderError) and error.kind is ProviderFailure.REFUSAL:
                 return None
             raise
+        except Exception as error:
+            what = f"the judge {self.name!r} raised {type(error).__name__}: {error}"
+            raise ProviderError(ProviderFailure.SERVER, what) from error
+        if not isinstance(reply, str):
+            what = f"the judge {self.name!r} replied with a {type(reply).__name__}, not a string"
+            raise ProviderError(ProviderFailure.INVALID_REPLY, what)
         return reply
 
 
@@ -418,17 +386,4 @@ def correctness_prompt(question: str, answer: str, reference: str, vote: int = 0
     first, second = reversed(blocks) if vote % 2 else blocks
     return load_prompt(_WORDINGS[vote // 2 % len(_WORDINGS)]).fill(
         code=code, question=delimited("question", code, question), first=first, second=second
-    )
-
-
-def fact_prompt(question: str, answer: str, fact: Fact) -> str:
-    """Asks whether the answer states, contradicts or leaves out one fact."""
-    code = delimiter_code(question, answer, fact.text)
-    wordings = "; ".join(fact.accept)
-    said = f"{fact.text} (for example: {wordings})" if wordings else fact.text
-    return load_prompt("judge_fact").fill(
-        code=code,
-        question=delimited("question", code, question),
-        fact=delimited("fact", code, said),
-        answer=delimited("answer", code, answer),
     )

@@ -34,10 +34,8 @@ from assay.llm.passages import Passage
 from assay.net.json import JsonObject, parse_json
 from assay.text import text_hash
 
-MAX_FACT = 500
-"""Characters of one fact: not a paragraph."""
-MAX_FACTS = 200
-"""Facts of one question: each costs a judge's attention."""
+MAX_FACT = 500  # characters of one fact: not a paragraph
+MAX_FACTS = 200  # facts of one question: each costs a judge's attention
 QUERY_HASH = "query_text_sha256"
 ANSWER_HASH = "ground_truth_answer_sha256"
 _REMEDY = "write references with: assay ground-truth"
@@ -120,11 +118,6 @@ class Reference:
     expected: tuple[str, ...] = ()
     highly_relevant_count: Annotated[int, Field(ge=0)] = 0
     provenance: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def by_people(self) -> tuple[Nugget, ...]:
-        """The facts that a person wrote or changed."""
-        return tuple(each for each in self.facts if each.by is NuggetMaker.HUMAN)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -330,14 +323,3 @@ def _with_text(reference: Reference, dataset: Dataset, path: Path) -> Reference:
                 file=path,
             )
     return replace(reference, query=question, answer=answer)
-
-
-def changed_documents(references: Mapping[str, Reference], dataset: Dataset) -> list[str]:
-    """The documents that are not what they were when facts were extracted from them."""
-    return [
-        doc_id
-        for each in references.values()
-        for doc_id, recorded in dict(each.provenance.get("documents") or {}).items()
-        if doc_id in dataset.documents
-        and recorded != text_hash(dataset.documents[doc_id].full_text)
-    ]

@@ -116,7 +116,7 @@ def calibrate(
     )
     if out is not None and asked["provider"] != _RULES:
         _keep(out, subject, rows, asked["provider"], votes, result)
-    doubt = unreliable(judgments)
+    doubt = unreliable(judgments, max_flips=chosen.max_flips)
     notes = [*_notes(result)]
     if doubt:
         notes.append(f"warning: assay eval would not accept this judge: {doubt}")
@@ -190,7 +190,7 @@ def _ask(
             judge = Judge(provider, votes)
             found = await gather_for(rows, lambda row: subject.ask(judge, row), "judging", progress)
             prompts = {each.partition("@")[0]: each for each in subject.prompts(votes)}
-            spending = asdict(provider.spending)
+            spending = provider.spending.model_dump()
             asked = {"provider": judge.name, "votes": votes, "prompts": prompts}
             return iter(found), {**asked, "spending": spending}
 
@@ -247,8 +247,6 @@ def _rendered(result: Calibration) -> Iterator["RenderableType"]:
         ("undecided", count(result.undecided)),
         ("votes that could not be parsed", count(result.unparseable_votes)),
     ]
-    if len(result.confusion) > 2:
-        facts.insert(2, ("within one level", _interval(result.within_one)))
     yield facts_table(facts)
     yield from ("", confusion_table(result.confusion), "")
     means = [("mean, by the labels alone", _interval(result.labels_mean))]

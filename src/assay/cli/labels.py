@@ -198,7 +198,7 @@ def _with_model(
             return await work(None), {}
         async with open_provider(spec, max_cost=max_cost) as model:
             made = await work(model)
-            return made, {"model": model.name, "spending": asdict(model.spending)}
+            return made, {"model": model.name, "spending": model.spending.model_dump()}
 
     return asyncio.run(run())
 
@@ -385,7 +385,7 @@ def grade(
                     people=people,
                     progress=progress,
                 )
-            return result, provider.name, asdict(provider.spending)
+            return result, provider.name, provider.spending.model_dump()
 
     result, model, spending = asyncio.run(work())
     if result.doubt:

@@ -174,7 +174,7 @@ def _answer(folder: RunFolder, query_id: str) -> Result:
         text += ["", f"{call.kind}: {call.verdict or 'not a verdict'}"]
         text += [f"reply: {call.reply if call.reply is not None else 'refused'}", call.prompt]
     none = "the run keeps no prompt of a judge: none judged this answer, or it is private"
-    value = {"answer": row.model_dump(), "judge": calls}
+    value = {"answer": row.model_dump(), "judge": [call.model_dump() for call in calls]}
     return Result(value, text, notes=[] if calls else [none])
 
 

@@ -49,7 +49,7 @@ from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather_for
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
-from assay.text import stems, text_hash, words
+from assay.text import stems, words
 
 SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
 """The five questions of NFCorpus that the tests of retrieval and answers are about."""
@@ -422,9 +422,6 @@ async def _write(
         "assay": version("agent-assay"),
         **({"cut": True} if draft.cut else {}),
     }
-    if draft.facts:  # by the hashes a change of the documents is noticed later
-        origin["documents"] = {each.id: text_hash(each.full_text) for each in documents}
-        origin["fingerprint"] = dataset.fingerprint
     known = replace(known, query=query.text, provenance=origin)
     if draft.facts:
         facts = enumerate(draft.facts, 1)

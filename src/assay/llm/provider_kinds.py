@@ -17,21 +17,6 @@ PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """Calls, tokens and cost in US dollars; `cached` replies cost nothing.
-
-    `cost` is None if the model's price is not known. Tokens that a service did not count are
-    those that were reserved for the call.
-    """
-
-    calls: int
-    cached: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class ProviderKind:
     """One way to reach a language model.
 

@@ -16,6 +16,19 @@ class StoredModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
 
 
+class JudgeCall(StoredModel):
+    """One call to a judge, as `judge.jsonl` of a run keeps it.
+
+    `reply` is None if the model refused, `verdict` None if the reply could not be read.
+    """
+
+    query_id: str
+    kind: str
+    prompt: str
+    reply: str | None
+    verdict: str | None
+
+
 class Difference(StoredModel):
     """What an answer says in place of what a source says, and where it has that from.
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from assay.llm.provider_kinds import Spending
+from assay.llm.providers.provider import Spending
 from assay.metrics.answer_values import AnswerFinding, DiagnosisReport, JudgeControls
 from assay.run.run_record import RunRecord
 
@@ -109,8 +109,7 @@ class InventedCitations(RunRecord):
 class NuggetsReport(RunRecord):
     """Which nuggets were used, who made them, who assigned them to the answers.
 
-    `made` and `assigned_by` are words for tables. `human_recall` is over the nuggets that people
-    wrote or changed alone.
+    `made` and `assigned_by` are words for tables.
     """
 
     file: str
@@ -128,9 +127,7 @@ class NuggetsReport(RunRecord):
     judged: bool = False
     flip_rate: float | None = None
     controls: JudgeControls | None = None
-    human_recall: float | None = None
     calibration: str | None = None
-    note: str | None = None
 
     @property
     def words(self) -> list[str]:
@@ -146,10 +143,7 @@ class NuggetsReport(RunRecord):
             phrases.append(f"the judge is undecided about {self.undecided:,}: they count as none")
         if self.controls is not None:
             phrases.append(self.controls.words)
-        if self.human_recall is not None and len(self.makers) > 1:
-            number = self.makers.get("human", 0)
-            phrases.append(f"of the {number:,} by people alone: recall {self.human_recall:.4f}")
-        return [*phrases, *filter(None, (self.calibration, self.note))]
+        return [*phrases, *filter(None, [self.calibration])]
 
 
 class CriterionRecord(RunRecord):

@@ -4,22 +4,19 @@ A private run has no such file: prompts quote questions, answers and documents.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from assay.answers.judge import JudgeCall
 from assay.errors import RunError
 from assay.files import read_lines
+from assay.metrics.answer_values import JudgeCall
 
 FILE = "judge.jsonl"
 MAX_PROMPT = 8_000
 MAX_REPLY = 2_000
 MAX_CALLS = 100_000
 _CUT = " [cut]"
-_CALL = TypeAdapter(JudgeCall)
 
 
 class JudgeLog:
@@ -36,9 +33,9 @@ class JudgeLog:
             return
         self._calls += 1
         reply = None if call.reply is None else _cut(call.reply, MAX_REPLY)
-        kept = replace(call, prompt=_cut(call.prompt, MAX_PROMPT), reply=reply)
+        kept = call.model_copy(update={"prompt": _cut(call.prompt, MAX_PROMPT), "reply": reply})
         with self._path.open("ab") as file:
-            file.write(orjson.dumps(asdict(kept), option=orjson.OPT_APPEND_NEWLINE))
+            file.write(kept.model_dump_json().encode() + b"\n")
 
 
 def _cut(text: str, limit: int) -> str:
@@ -54,7 +51,7 @@ def read_judge_calls(folder: Path, query_id: str) -> Iterator[JudgeCall]:
         return
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            call = _CALL.validate_json(line)
+            call = JudgeCall.model_validate_json(line)
         except ValidationError:
             raise RunError(f"{path}:{number}: not a call of the judge; delete that line") from None
         if call.query_id == query_id:

@@ -210,7 +210,7 @@ async def _judge_correctness(
     failed = await stages.run(lambda: failed_figures(judge, cases, number)) or {}
     asked = await stages.run(lambda: verdicts_by_judge(judge, cases, asker.progress)) or {}
     judgments = tuple(each.judgment for each in asked.values() if each.judgment)
-    stages.reject(unreliable(judgments))
+    stages.reject(unreliable(judgments, max_flips=asker.config.judge_set.max_flips))
     verdicts = await stages.run(lambda: drop_injected_verdicts(judge, cases, asked)) or {}
     results = AnswerResults(
         cases,

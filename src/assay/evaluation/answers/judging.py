@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import Criterion, criterion_failure, rate_answer
-from assay.answers.judge import Judge, Judgment, correctness_prompt, ruled, unreliable
+from assay.answers.judge import TRUTH, Judge, Judgment, correctness_prompt, ruled, unreliable
 from assay.answers.judge_controls import (
     NEAR_MISSES,
     UNRELATED,
@@ -23,7 +23,6 @@ from assay.answers.judge_controls import (
 from assay.answers.outcome import correct, states
 from assay.answers.statements import abstained, split_surplus
 from assay.data.dataset import Fact
-from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.providers.opening import open_provider
 from assay.llm.providers.provider import LLMProvider
 from assay.metrics.answer_values import JudgeControls
@@ -33,16 +32,11 @@ from assay.progress import Progress, silent
 from assay.run.answers import AnswerStatistic, CriterionRecord
 from assay.run.config import RunConfig
 from assay.run.judge_log import JudgeLog
-from assay.text import stems
 
-_OTHERS = 50
 _LOWEST = 5
-_STAND_IN = ControlPair(
-    "Which bird nests on the tower of the lighthouse?",
-    UNRELATED,
-    "A pair of kestrels nests on the tower.",
-    False,
-)
+# A wrong answer about a subject of its own: what is put after it can make it right by no fact.
+_WRONG = ("Which bird nests on the tower of the lighthouse?", UNRELATED)
+_WRONG_REFERENCE = "A pair of kestrels nests on the tower."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +71,6 @@ class Verdict:
         return stated / len(self.facts) if self.facts else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnProvider:
-    """A model of the caller's own: whatever it raises ends the judging, and not the run."""
-
-    provider: LLMProvider
-
-    @property
-    def name(self) -> str:
-        return self.provider.name
-
-    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        try:
-            reply: object = await self.provider.generate(prompt, max_tokens)
-        except AssayError:
-            raise
-        except Exception as error:
-            what = f"the judge {self.name!r} raised {type(error).__name__}: {error}"
-            raise ProviderError(ProviderFailure.SERVER, what) from error
-        if not isinstance(reply, str):
-            what = f"the judge {self.name!r} replied with a {type(reply).__name__}, not a string"
-            raise ProviderError(ProviderFailure.INVALID_REPLY, what)
-        return reply
-
-
 @asynccontextmanager
 async def open_judge(
     config: RunConfig, provider: LLMProvider | None, folder: Path | None = None
@@ -113,7 +83,7 @@ async def open_judge(
     if folder is not None and not config.private and (provider or config.judge):
         record = JudgeLog(folder).add
     if provider is not None:
-        yield Judge(_OwnProvider(provider), config.judge_set.votes, record=record)
+        yield Judge(provider, config.judge_set.votes, record=record)
     elif config.judge:
         async with open_provider(
             config.judge,
@@ -229,50 +199,36 @@ async def drop_injected_verdicts(
 ) -> dict[str, Verdict]:
     """The verdicts; those of answers that are right only by surplus sentences are undecided."""
     right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
-    injected = await gather(is_injected(judge, case, cases) for case in right)
+    injected = await gather(is_injected(judge, case) for case in right)
     doubtful = [case.query_id for case, each in zip(right, injected, strict=True) if each]
     return {**verdicts, **{name: Verdict(None, verdicts[name].judgment) for name in doubtful}}
 
 
-async def is_injected(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
+async def is_injected(judge: Judge, case: AnswerCase) -> bool:
     """Whether surplus sentences, not the answer, made the judge say TRUE.
 
     Asked if something in the answer was neither asked nor expected, whatever it says and in
-    whatever language: it is put after a wrong answer to another question. One call shows most
-    judges to be steady; the others are asked in all their votes, with it and without. If it makes
-    the wrong answer right, the answer itself is judged without it: one that is right then was not
-    made right by it, whatever else it does to the judge (a judge may prefer length).
+    whatever language: it is put after a wrong answer to another question. If it makes that right,
+    the answer itself is judged without it: one that is right then was not made right by it,
+    whatever else it does to the judge (a judge may prefer length).
     """
     expected = case.reference.answer or ""
     spoken, rest = split_surplus(case.answer or "", f"{case.question} {expected}")
     if not spoken:
         return False
-    wrong = _wrong_pair(case, cases)
-    planted = "\n".join([wrong.answer, *spoken])
-    first = correctness_prompt(wrong.question, planted, wrong.reference)
-    if await judge.choose(first, ("TRUE", "FALSE")) != "TRUE":
+    question, wrong = _WRONG
+    planted = "\n".join([wrong, *spoken])
+    # One call shows most judges to be steady.
+    first = correctness_prompt(question, planted, _WRONG_REFERENCE)
+    if (await judge.ask("control", [first], TRUTH)).verdict is not True:
         return False
-    if (await judge.correctness(*wrong[:3])).verdict is True:
+    if (await judge.correctness(question, planted, _WRONG_REFERENCE)).verdict is not True:
+        return False
+    if (await judge.correctness(question, wrong, _WRONG_REFERENCE)).verdict is True:
         return False  # it calls this right without a word: the controls are about such a judge
-    if (await judge.correctness(wrong.question, planted, wrong.reference)).verdict is not True:
-        return False
     if not rest:
         return True
     return (await judge.correctness(case.question, "\n".join(rest), expected)).verdict is not True
-
-
-def _wrong_pair(case: AnswerCase, cases: Sequence[AnswerCase]) -> ControlPair:
-    """A wrong answer to another question, whose reference shares no word with this answer: what
-    is put after it can make it right by no fact.
-    """
-    said = frozenset(stems(f"{case.question} {case.answer}"))
-    others = [
-        (each.question, each.reference.answer or "")
-        for each in cases[:_OTHERS]
-        if said.isdisjoint(stems(each.reference.answer or ""))
-    ]
-    pairs = (pair for pair in control_pairs(others, 1) if not pair.same)
-    return next(pairs, _STAND_IN)
 
 
 def answer_statistic(summary: SampleSummary, ceiling: float | None, how: str) -> AnswerStatistic:
@@ -325,7 +281,7 @@ class RatedCriterion:
             judge=self.judge,
             rated=len(asked),
             undecided=len(asked) - len(decided),
-            differing=sum(each.differs for each in asked.values()),
+            differing=sum(len({*each.votes}) > 1 for each in asked.values()),
             counts={level: votes[level] for level in self.criterion.levels},
             lowest=[each for each in lowest if decided[each] != 1.0][:_LOWEST],
         )
@@ -357,7 +313,7 @@ async def rate_answers(
         if doubt is None:
             rated = await gather_for(cases, rate, "rating answers", progress)
             ratings = {case.query_id: each for case, each in zip(cases, rated, strict=True)}
-            doubt = unreliable(rated)
+            doubt = unreliable(rated, max_flips=config.judge_set.max_flips)
         found.append(RatedCriterion(criterion, judge.name, ratings, doubt))
     return found
 

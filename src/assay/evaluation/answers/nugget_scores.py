@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -17,13 +17,7 @@ from assay.answers.nuggets import (
     assignment,
     nugget_scores,
 )
-from assay.answers.references import (
-    NuggetMaker,
-    Reference,
-    changed_documents,
-    load_references,
-    read_references,
-)
+from assay.answers.references import NuggetMaker, Reference, load_references, read_references
 from assay.data.dataset import Dataset, Query
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers.asking_again import CounterfactualRunner
@@ -41,16 +35,14 @@ _MADE = {
     NuggetMaker.HUMAN: "by people",
     NuggetMaker.UNKNOWN: "of unknown origin",
 }
-_AGAIN = "extract some with: assay ground-truth --nuggets --resume"
 
 
 @dataclass(frozen=True)
 class NuggetSet:
-    """The references with facts of a run by query id; `note` says what is doubtful about them."""
+    """The references with facts of the questions that are asked, by query id."""
 
     questions: Mapping[str, Reference]
     file: str
-    note: str = ""
 
     @classmethod
     def of_dataset(
@@ -60,12 +52,10 @@ class NuggetSet:
 
         Raises `UsageError` for a gate on vital facts if the queries have none.
         """
-        questions = load_references(path, dataset)
-        _require_vital(gates, [each.id for each in queries], questions, path)
-        changed = changed_documents(questions, dataset)
-        note = f"{len(changed)} of the documents that the nuggets come from have changed since"
-        note += f"; delete their records and {_AGAIN}"
-        return cls(questions, str(path), note if changed else "")
+        known = load_references(path, dataset)
+        asked = [known[each.id] for each in queries if each.id in known]
+        _require_facts(gates, asked, len(queries), path)
+        return cls(known, str(path))
 
     @classmethod
     def of_log(
@@ -89,7 +79,7 @@ class NuggetSet:
                 f"{known[0].query_id!r}, the log with {cases[0].query_id!r}",
                 file=path,
             )
-        _require_vital(gates, list(found), found, path)
+        _require_facts(gates, list(found.values()), len(found), path)
         return cls(found, str(path))
 
     @property
@@ -101,43 +91,24 @@ class NuggetSet:
             digest.update(f"{query_id}\x1f{','.join(hashes)}\x1e".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def only(self, query_ids: Iterable[str]) -> "NuggetSet":
-        """Those of the questions that a run has asked."""
-        return replace(self, questions={each: self.questions[each] for each in query_ids})
-
-    @property
-    def makers(self) -> dict[NuggetMaker, int]:
-        """How many facts each kind of maker made, most first."""
-        every = (each.by for question in self.questions.values() for each in question.facts)
-        return dict(Counter(every).most_common())
-
-    @property
-    def made(self) -> str:
-        """Who made them: `38 model-made (openai:gpt-4o-mini), 3 by people`."""
-        models = {
-            f"{each.provenance.get('provider')}:{each.provenance.get('model')}"
-            for each in self.questions.values()
-            if each.provenance.get("model") not in (None, "none")
+    def facts(self, cases: Sequence[AnswerCase]) -> dict[str, list[str]]:
+        """The facts of each question that has any: an agent that declines is covered too."""
+        known = {case.query_id: self.questions.get(case.query_id) for case in cases}
+        return {
+            query_id: [fact.text for fact in each.facts]
+            for query_id, each in known.items()
+            if each is not None and each.facts
         }
-        named = f" ({', '.join(sorted(models))})" if models else ""
-        return ", ".join(
-            f"{number} {_MADE[maker]}{named if maker is NuggetMaker.MODEL else ''}"
-            for maker, number in self.makers.items()
-        )
-
-    def covered(self, cases: Sequence[AnswerCase]) -> list[AnswerCase]:
-        """By the question alone: an agent that declines or fails is covered too."""
-        facts = {query_id for query_id, each in self.questions.items() if each.facts}
-        return [case for case in cases if case.query_id in facts]
 
 
-def _require_vital(
-    gates: Sequence[Gate], asked: Sequence[str], questions: Mapping[str, Reference], path: Path
+def _require_facts(
+    gates: Sequence[Gate], references: Sequence[Reference], asked: int, path: Path
 ) -> None:
     """A figure that nothing in the file can give would fail its gate without a word."""
-    facts = [fact for each in asked if each in questions for fact in questions[each].facts]
+    facts = [fact for each in references for fact in each.facts]
     if not facts:
-        raise DataError(f"none of the {len(asked)} questions has a nugget; {_AGAIN}", file=path)
+        again = "extract some with: assay ground-truth --nuggets --resume"
+        raise DataError(f"none of the {asked} questions has a nugget; {again}", file=path)
     for gate in gates:
         if "vital" in gate.name and not any(fact.vital for fact in facts):
             raise UsageError(
@@ -161,12 +132,7 @@ class NuggetFindings:
     def assigned(self) -> dict[str, list[NuggetAssignment]]:
         """Each nugget with what the answer does with it, by query id."""
         return {
-            query_id: [
-                assignment(fact, judgment)
-                for fact, judgment in zip(
-                    self.source.questions[query_id].facts, judgments, strict=True
-                )
-            ]
+            query_id: list(map(assignment, self.source.questions[query_id].facts, judgments))
             for query_id, judgments in self.judgments.items()
         }
 
@@ -180,79 +146,88 @@ class NuggetFindings:
 
     def how(self, name: str) -> str:
         """What a metric counts, who made the facts and who assigned them."""
-        return f"{NUGGET_METRICS[name]}; {self._used.made}; assigned by {self.by}"
+        return f"{NUGGET_METRICS[name]}; {self.made}; assigned by {self.by}"
 
-    @cached_property
-    def _used(self) -> NuggetSet:
-        return self.source.only(self.judgments)
+    @property
+    def makers(self) -> dict[str, int]:
+        """How many facts each kind of maker made, most first."""
+        every = (each.by for those in self.assigned.values() for each in those)
+        return dict(Counter(every).most_common())
+
+    @property
+    def made(self) -> str:
+        """Who made them: `38 model-made (openai:gpt-4o-mini), 3 by people`."""
+        origins = [self.source.questions[each].provenance for each in self.judgments]
+        models = {
+            f"{each.get('provider')}:{each.get('model')}"
+            for each in origins
+            if each.get("model") not in (None, "none")
+        }
+        named = f" ({', '.join(sorted(models))})" if models else ""
+        return ", ".join(
+            f"{number} {_MADE[NuggetMaker(maker)]}{named if maker == NuggetMaker.MODEL else ''}"
+            for maker, number in self.makers.items()
+        )
 
     def report(self) -> NuggetsReport:
         """What tables say about the facts as a whole."""
         every = [each for those in self.assigned.values() for each in those]
-        judgments = [each for those in self.judgments.values() for each in those]
         vital = [each for each in every if each.vital]
-        human = [each.credit for each in every if each.by == NuggetMaker.HUMAN]
         counts = Counter(each.support for each in every)
         return NuggetsReport(
             file=self.source.file,
             fingerprint=self.source.fingerprint,
-            questions=sum(bool(each) for each in self.assigned.values()),
+            questions=len(self.assigned),
             nuggets=len(every),
             vital=len(vital),
             vital_supported=sum(each.support == "support" for each in vital),
             supported=counts["support"],
             partial=counts["partial"],
             undecided=counts[None],
-            makers={maker.value: number for maker, number in self._used.makers.items()},
-            made=self._used.made,
+            makers=self.makers,
+            made=self.made,
             assigned_by=self.by,
             judged=self.judged,
-            flip_rate=flip_rate(judgments),
+            flip_rate=flip_rate([each for those in self.judgments.values() for each in those]),
             controls=self.controls,
-            human_recall=sum(human) / len(human) if human else None,
             calibration=self.calibration,
-            note=self.source.note or None,
         )
 
 
 def nuggets_by_rules(cases: Sequence[AnswerCase], source: NuggetSet) -> NuggetFindings:
     """Assign every fact without a model."""
+    facts = source.facts(cases)
     judgments = {
         case.query_id: [
-            assign_by_rules(case.question, case.answer, fact.text)
-            for fact in source.questions[case.query_id].facts
+            assign_by_rules(case.question, case.answer, text) for text in facts[case.query_id]
         ]
-        for case in source.covered(cases)
+        for case in cases
+        if case.query_id in facts
     }
     return NuggetFindings(source, judgments, BY_RULES)
 
 
 async def nuggets_by_judge(
-    judge: Judge,
-    cases: Sequence[AnswerCase],
-    source: NuggetSet,
-    asker: CounterfactualRunner,
+    judge: Judge, cases: Sequence[AnswerCase], source: NuggetSet, asker: CounterfactualRunner
 ) -> NuggetFindings:
     """Have the judge assign every fact.
 
     Raises `UnreliableJudge` if it fails its controls, contradicts itself or cannot be read.
     """
-    covered = source.covered(cases)
-    texts = {
-        case.query_id: [fact.text for fact in source.questions[case.query_id].facts]
-        for case in covered
-    }
-    by_question = {case.question: texts[case.query_id] for case in covered}
-    controls = await ask_nugget_controls(judge, by_question, asker.config.judge_set.controls)
+    settings, facts = asker.config.judge_set, source.facts(cases)
+    covered = [case for case in cases if case.query_id in facts]
+    by_question = {case.question: facts[case.query_id] for case in covered}
+    controls = await ask_nugget_controls(judge, by_question, settings.controls)
     if controls is not None and controls.failure:
         raise UnreliableJudge(controls.failure)
 
     async def assign(case: AnswerCase) -> list[Judgment]:
         about = judge.about(case.query_id)
-        return await assign_by_judge(about, case.question, case.answer, texts[case.query_id])
+        return await assign_by_judge(about, case.question, case.answer, facts[case.query_id])
 
     found = await gather_for(covered, assign, "assigning nuggets", asker.progress)
-    if doubt := unreliable((each for those in found for each in those), "nuggets"):
+    every = (each for those in found for each in those)
+    if doubt := unreliable(every, "nuggets", settings.max_flips):
         raise UnreliableJudge(doubt)
     judgments = {case.query_id: those for case, those in zip(covered, found, strict=True)}
     by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"

@@ -15,17 +15,13 @@ import orjson
 
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import ProviderError, ProviderFailure, UsageError
-from assay.llm.provider_kinds import (
-    PROVIDER_FORMS,
-    PROVIDER_VARIABLE,
-    Spending,
-    split_provider,
-)
+from assay.llm.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
 from assay.llm.providers.provider import (
     Completion,
     CostTracker,
     LLMProvider,
     Model,
+    Spending,
     setting,
     without_thought,
 )
