@@ -145,7 +145,7 @@ def test_a_metric_that_the_earlier_run_lacks_is_refused(
 def test_a_baseline_and_an_earlier_run_exclude_each_other(
     main: Run, dataset: Dataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=r"with --compare-to \(in Python baseline= and "):
+    with pytest.raises(UsageError, match="exclude each other"):
         evaluate(right_below(3), dataset, compare_to="main", baseline=right_below(4), out=tmp_path)
 
 

@@ -105,63 +105,48 @@ def split_gates(text: str) -> list[str]:
 
 
 def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
-    """`compare_to` is the run that a gate may be relative to, `ndcg@5>=main-0.01`; of a folder, the
-    gate may also have the run's name or label.
+    """A gate of a run that asks for `top_k` documents. Raises `UsageError`.
+
+    `compare_to` is the run that a gate may be relative to, `ndcg@5>=main-0.01`.
     """
+    problem = f"gate {text!r}"
     shape = _SHAPE.fullmatch(text.strip())
     if shape is None:
-        raise UsageError(
-            f"gate {text!r} is not a condition; write, for example: ndcg@5>=0.30 or "
-            "success_rate>=0.99"
-        )
+        raise UsageError(f"{problem} is not a condition; write, for example: ndcg@5>=0.30")
     name, sign, bound = shape["name"].strip(), shape["sign"], shape["bound"]
     reference = next((each for each in _names_of(compare_to) if bound.startswith(each)), "")
     if reference:
         bound = bound.removeprefix(reference).replace(" ", "") or "0"
     elif (named := _REFERENCE.fullmatch(bound)) and not GATE_SHAPE.fullmatch(text.strip()):
-        remedy = (
-            f"the run is compared with {compare_to!r}: write that name"
-            if compare_to
-            else f"add --compare-to {named['name']}"
-        )
-        raise UsageError(f"gate {text!r} names the run {named['name']!r}; {remedy}, or a number")
-    if name.endswith("="):
-        raise UsageError(f"gate {text!r}: write {sign}= instead of ={sign}")
+        remedy = f"write {compare_to!r}" if compare_to else f"add --compare-to {named['name']}"
+        raise UsageError(f"{problem} names the run {named['name']!r}; {remedy}, or a number")
     try:
         limit = float(bound)
     except ValueError:
         limit = math.nan
     if not math.isfinite(limit):
-        raise UsageError(
-            f"gate {text!r} does not end in a number; write, for example: ndcg@5>=0.30"
-        )
-    gate = _gate_on(name, Gate(text, name.lower(), None, sign, limit, reference=reference), top_k)
+        raise UsageError(f"{problem} does not end in a number, such as ndcg@5>=0.30")
+    gate = Gate(text, name.lower(), None, sign, limit, reference=reference)
+    if _SEARCH_FIGURE.fullmatch(gate.name):
+        gate = replace(gate, search=True)
+    elif answer_metric := answer_metric_name(name):
+        gate = replace(gate, name=answer_metric, answers=True)
+    elif gate.name not in SUMMARY_FIGURES:
+        known = (*ANSWER_METRIC_WORDS, *SUMMARY_FIGURES, *SEARCH_FIGURES)
+        if hint := did_you_mean(name, known, cutoff=0.8):
+            raise UsageError(f"{problem}: unknown metric {name!r}{hint}")
+        metric = parse_metric(name, also=_OTHER_FIGURES)
+        if metric.cutoff is not None and metric.cutoff > top_k:
+            raise UsageError(
+                f"{problem} needs {metric.cutoff} documents, but the run requests {top_k}; "
+                f"add --top-k {metric.cutoff}"
+            )
+        gate = replace(gate, name=str(metric), metric=metric)
     if reference and gate.metric is None:
         raise UsageError(
-            f"gate {text!r}: only metrics of rankings are compared with a run, not "
-            f"{gate.name}; give it a number"
+            f"{problem}: only metrics of rankings are compared with a run, not {gate.name}"
         )
     return gate
-
-
-def _gate_on(name: str, gate: Gate, top_k: int) -> Gate:
-    """The gate with the figure of this name."""
-    if _SEARCH_FIGURE.fullmatch(gate.name):
-        return replace(gate, search=True)
-    if gate.name in SUMMARY_FIGURES:
-        return gate
-    if answer_metric := answer_metric_name(name):
-        return replace(gate, name=answer_metric, answers=True)
-    known = (*ANSWER_METRIC_WORDS, *SUMMARY_FIGURES, *SEARCH_FIGURES)
-    if hint := did_you_mean(name, known, cutoff=0.8):
-        raise UsageError(f"gate {gate.text!r}: unknown metric {name!r}{hint}")
-    metric = parse_metric(name, also=_OTHER_FIGURES)
-    if metric.cutoff is not None and metric.cutoff > top_k:
-        raise UsageError(
-            f"gate {gate.text!r} needs {metric.cutoff} documents, but the run requests {top_k}; "
-            f"add --top-k {metric.cutoff}"
-        )
-    return replace(gate, name=str(metric), metric=metric)
 
 
 def search_figure(
@@ -195,14 +180,6 @@ def require_possible_gates(
 ) -> None:
     """Raise `UsageError` for a gate that cannot pass, or whose judge was to be calibrated."""
     for gate in gates:
-        needs = ""
-        if gate.search and gate.name.startswith("pass"):
-            if not config.answers or config.repeat == 1 or gate.name[5:] != str(config.repeat):
-                needs = f"--answers and --repeat {gate.name[5:]}"
-        elif gate.search and gate.name == "loop_gain" and not config.search:
-            needs = "the search tool, --search TARGET"
-        if needs:
-            raise UsageError(f"gate {gate.text!r} needs {needs}; add them")
         require_possible(gate, gate_ceiling(gate, dataset, config, queries))
     if config.judge:
         require_calibrated(gates, config, [query.text for query in dataset.queries.values()])
@@ -275,7 +252,18 @@ def gate_ceiling(
     Raises `UsageError` for a figure that this run will not have.
     """
     if gate.answers:
+        if needs := _missing_for_answers(gate, config):
+            raise UsageError(f"gate {gate.text!r} needs {needs}")
         return _ceiling_of_answers(gate, dataset, config, queries)
+    if gate.search:
+        needs = ""
+        if gate.name.startswith("pass"):
+            if not config.answers or config.repeat == 1 or gate.name[5:] != str(config.repeat):
+                needs = f"--answers and --repeat {gate.name[5:]}"
+        elif gate.name == "loop_gain" and not config.search:
+            needs = "the search tool, --search TARGET"
+        if needs:
+            raise UsageError(f"gate {gate.text!r} needs {needs}; add them")
     if gate.metric is None or gate.reference:
         return math.inf
     judgments = judgments_of(dataset, config, queries)
@@ -284,46 +272,47 @@ def gate_ceiling(
     return scores.mean_ceiling(gate.metric)
 
 
-def _ceiling_of_answers(
-    gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
-) -> float:
+def _missing_for_answers(gate: Gate, config: RunConfig) -> str:
+    """What a run must have for a figure of answers; empty if it has all of it."""
     if gate.name in POISON_METRICS:
         from assay.answers.poison_documents import parse_kinds
 
         kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison)]
-        if not config.poison or gate.name not in ("poisoned", *kinds):
-            raise UsageError(f"gate {gate.text!r} needs planted documents of that kind: --poison")
-        return 1.0
+        planted = config.poison and gate.name in ("poisoned", *kinds)
+        return "" if planted else "planted documents of that kind: --poison"
     if not config.answers:
-        raise UsageError(f"gate {gate.text!r} needs answers; add --answers")
+        return "answers; add --answers"
+    if gate.name in MODEL_METRICS and not config.faithfulness:
+        return "a model; add --faithfulness onnx:DIR"
+    if gate.name in NUGGET_METRICS and not config.nuggets:
+        return "facts; add --references FILE"
+    require_criterion(gate, config)
+    return ""
+
+
+def _ceiling_of_answers(
+    gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
+) -> float:
+    other = (*POISON_METRICS, *MODEL_METRICS, *NUGGET_METRICS)
+    if gate.name in other or gate.name.startswith(CRITERION_PREFIX):
+        return 1.0
     from assay.answers.answer_metrics import ANSWER_METRICS
     from assay.answers.outcome import is_decidable
     from assay.evaluation.answers.cases import cases_of
 
-    require_criterion(gate, config)
-    if gate.name.startswith(CRITERION_PREFIX):
-        return 1.0
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
     if gate.name in ANSWER_METRICS:
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
-    if gate.name in MODEL_METRICS:
-        if not config.faithfulness:
-            raise UsageError(f"gate {gate.text!r} needs a model; add --faithfulness onnx:DIR")
-        return 1.0
-    if gate.name in NUGGET_METRICS:
-        if not config.nuggets:
-            raise UsageError(f"gate {gate.text!r} needs facts; add --references FILE")
-        return 1.0
     if config.judge:
         return 1.0
     undecided = sum(not is_decidable(case) for case in cases)
-    decided = gate.name == "correctness" or gate.name in OUTCOME_METRICS
+    decided = gate.name == CORRECTNESS or gate.name in OUTCOME_METRICS
     if not decided or undecided == len(cases):
         raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
     if undecided > MAX_UNDECIDED * len(cases):
         raise UsageError(
-            f"gate {gate.text!r}: {undecided} of {len(cases)} questions cannot be decided, because "
-            "their references have no key facts; add --judge, or facts to the references"
+            f"gate {gate.text!r}: {undecided} of {len(cases)} references have no key facts; add "
+            "--judge, or facts"
         )
     return 1.0
 
@@ -336,42 +325,52 @@ def require_criterion(gate: Gate, config: RunConfig) -> None:
 
     if not config.criteria:
         raise UsageError(f"gate {gate.text!r} is on a criterion; add --criteria")
-    known = [each.metric for each in read_criteria(Path(config.criteria))]
-    if gate.name not in known:
-        raise UsageError(
-            f"gate {gate.text!r}: {config.criteria} has no such criterion; it has "
-            f"{', '.join(known)}"
-        )
+    known = ", ".join(each.metric for each in read_criteria(Path(config.criteria)))
+    if gate.name not in known.split(", "):
+        raise UsageError(f"gate {gate.text!r}: {config.criteria} has only {known}")
 
 
 def figure_calibration(
     name: str, config: RunConfig, questions: Collection[str]
 ) -> "CalibrationStatus | None":
-    """What is known of the judge behind a figure of answers; None where no judge decides it.
+    """What is known of the judge behind a figure of answers; None if no judge decides it.
 
-    Parameters:
-        name: the name of the figure.
-        config: names the judge, and the file of calibrations if there is one.
-        questions: the texts of the data's questions.
+    `questions` are the texts of the data's questions, on which it must have been calibrated.
     """
-    kind = _kind(name) if config.judge else None
-    if kind is None:
+    kind: str | None = None
+    if name == CORRECTNESS or name in OUTCOME_METRICS:
+        kind = CORRECTNESS
+    elif name in NUGGET_METRICS:
+        kind = NUGGETS
+    elif name in JUDGED_METRICS or name.startswith(CRITERION_PREFIX):
+        kind = name
+    if kind is None or not config.judge:
         return None
-    from assay.answers.calibration import (
-        CalibrationStatus,
-        calibration_status,
-        read_calibrations,
-    )
+    from assay.answers import criteria, nuggets
+    from assay.answers.calibration import CalibrationStatus, calibration_status, read_calibrations
+    from assay.answers.judge import correctness_prompts
+    from assay.llm.prompt import load_prompt
+    from assay.llm.providers.opening import open_model
 
+    model = config.judge
+    with suppress(
+        AssayError
+    ):  # a caller's own, or one whose key is missing: that is said elsewhere
+        model = open_model(config.judge).name
     if kind in _BY_PARTS:
-        return CalibrationStatus(False, _NEVER.format(judge=_judge_model(config.judge), name=kind))
-    known = (
-        read_calibrations(Path(config.judge_set.calibration))
-        if config.judge_set.calibration
-        else []
-    )
-    votes, prompts = _votes_and_prompts(kind, config)
-    return calibration_status(known, kind, _judge_model(config.judge), votes, prompts, questions)
+        return CalibrationStatus(False, _NEVER.format(judge=model, name=kind))
+    votes, prompts = config.judge_set.votes + config.judge_set.votes % 2, tuple[str, ...]()
+    if kind == CORRECTNESS:
+        prompts = correctness_prompts(votes)
+    elif kind == NUGGETS:
+        prompts = (load_prompt(nuggets.PROMPT).id,)
+    elif kind.startswith(CRITERION_PREFIX) and config.criteria:
+        votes = criteria.VOTES
+        asked = criteria.read_criteria(Path(config.criteria))
+        prompts = next((each.prompts for each in asked if each.metric == kind), ())
+    file = config.judge_set.calibration
+    known = read_calibrations(Path(file)) if file else []
+    return calibration_status(known, kind, model, votes, prompts, questions)
 
 
 def require_calibrated(
@@ -382,9 +381,7 @@ def require_calibrated(
         from assay.answers.calibration import read_calibrations
 
         read_calibrations(Path(config.judge_set.calibration))  # a wrong file is an error at once
-    if not config.judge_set.require_calibrated:
-        return
-    for gate in gates:
+    for gate in gates if config.judge_set.require_calibrated else ():
         status = figure_calibration(gate.name, config, questions)
         if status is not None and not status.calibrated:
             label = "; label some answers of this data and pass --judge-set calibration=FILE"
@@ -401,9 +398,7 @@ def with_calibration(
     status = figure_calibration(gate.name, config, questions)
     if status is None:
         return result
-    figures = gate.name in ("correctness", "nugget_recall") or gate.name.startswith(
-        CRITERION_PREFIX
-    )
+    figures = gate.name in (CORRECTNESS, "nugget_recall") or gate.name.startswith(CRITERION_PREFIX)
     # A gate that fails for another reason, such as undecided answers, stays failed.
     if result.reason or result.value is None or not (status.calibrated and status.bias and figures):
         return result.noted(status.words)
@@ -413,60 +408,16 @@ def with_calibration(
     return result.model_copy(update=update)
 
 
-def _kind(name: str) -> str | None:
-    """What has to be calibrated for a figure; None where no judge decides it."""
-    if name == "correctness" or name in OUTCOME_METRICS:
-        return CORRECTNESS
-    if name in NUGGET_METRICS:
-        return NUGGETS
-    return name if name in JUDGED_METRICS or name.startswith(CRITERION_PREFIX) else None
-
-
-def _votes_and_prompts(kind: str, config: RunConfig) -> tuple[int, tuple[str, ...]]:
-    """The number of votes and the ids of the prompts that decide about a kind of figure."""
-    from assay.answers import criteria, nuggets
-    from assay.answers.judge import correctness_prompts
-    from assay.llm.prompt import load_prompt
-
-    votes = config.judge_set.votes + config.judge_set.votes % 2
-    if kind == CORRECTNESS:
-        return votes, correctness_prompts(votes)
-    if kind == NUGGETS:
-        return votes, (load_prompt(nuggets.PROMPT).id,)
-    if not kind.startswith(CRITERION_PREFIX) or not config.criteria:
-        return votes, ()
-    asked = next(
-        (each for each in criteria.read_criteria(Path(config.criteria)) if each.metric == kind),
-        None,
-    )
-    return criteria.VOTES, () if asked is None else asked.prompts
-
-
-def _judge_model(spec: str) -> str:
-    """`KIND:MODEL` of the judge that a setting names; the name of a caller's own as it is."""
-    from assay.llm.providers.opening import open_model
-
-    try:
-        return open_model(spec).name
-    except AssayError:  # a caller's own, or one whose key is missing: that is said elsewhere
-        return spec
-
-
 @dataclass(frozen=True)
 class ReferenceRun:
     """The run to compare with.
 
-    Attributes:
-        folder: its folder.
-        run: its scores; None if it cannot be a reference.
-        shared: how many queries of the new run it was asked too.
-        problem: why the new run cannot be compared with it; else empty.
-        skipped: newer runs of the same name, and why each is not the reference.
+    `run` has its scores; without it, `problem` says why it cannot be compared with. `skipped` are
+    newer runs of the same name, and why each is not the reference.
     """
 
     folder: RunFolder
     run: ComparedRun | None = None
-    shared: int = 0
     problem: str = ""
     skipped: tuple[str, ...] = ()
 
@@ -474,41 +425,27 @@ class ReferenceRun:
 def with_reference(
     evaluation: "Evaluation", out: Path, resumed: RunFolder | None = None
 ) -> "Evaluation":
-    """The plan with the run that `compare_to` names, if it names one.
+    """The plan with the run under `out` that `compare_to` names, if it names one.
 
     A run of that name that cannot be compared with fails the gates of the new run, which is made
-    all the same: it is the reference of the next one.
-
-    Parameters:
-        evaluation: the plan of the new run.
-        out: where run folders are.
-        resumed: the run that is finished, which is not compared with itself.
-
-    Raises:
-        RunError: no run has that name, and the first one is not allowed.
-        UsageError: the run does not have what a gate compares, or there is a baseline too.
+    all the same: it is the reference of the next one. Raises `RunError` if no run has that name
+    and a first one is not allowed.
     """
     config = evaluation.config
     if not config.compare_to:
         return evaluation
     if config.baseline:
-        raise UsageError(
-            "a run is compared with --baseline or with --compare-to (in Python baseline= and "
-            "compare_to=); omit one of them"
-        )
+        raise UsageError("--baseline and --compare-to exclude each other; omit one of them")
     reference = _find(evaluation, out, resumed)
     if reference is None and config.allow_first_run:
         return replace(evaluation, gates=[gate for gate in evaluation.gates if not gate.reference])
     if reference is None:
         known = {name for _, line in _newest_first(out) for name in (line.label, line.branch)}
         raise RunError(
-            f"no run under {out} has the label, branch or name {config.compare_to!r}; to continue "
-            "without one the first time, add --allow-first-run; list runs with: assay runs"
-            f"{did_you_mean(config.compare_to, filter(None, known))}"
+            f"no run under {out} has the label, branch or name {config.compare_to!r}; for a first "
+            f"one add --allow-first-run{did_you_mean(config.compare_to, filter(None, known))}"
         )
-    if not reference.problem:
-        reference = _opened(reference, evaluation)
-    return replace(evaluation, reference=reference)
+    return replace(evaluation, reference=_opened(reference, evaluation))
 
 
 def reference_gates(evaluation: "Evaluation") -> list[GateResult]:
@@ -650,14 +587,13 @@ def _unusable(name: str, report: Report) -> str:
 
 def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
     """With the scores of the queries that the new run asks too, by the labels of now."""
+    if reference.problem:
+        return reference
     folder, config, dataset = reference.folder, evaluation.config, evaluation.dataset
     run = ComparedRun.read(folder)
     for gate in evaluation.gates:
         if gate.reference and gate.metric and gate.metric.slug not in run.report.metrics:
-            raise UsageError(
-                f"run {folder.name!r} has no {gate.metric}, which a gate compares; choose a metric "
-                "that both runs have"
-            )
+            raise UsageError(f"run {folder.name!r} has no {gate.metric}, which a gate compares")
     if (top_k := run.report.config.top_k) != config.top_k:
         problem = f"{folder.name} asked for {top_k} documents a query, not {config.top_k}"
         return replace(reference, problem=problem)
@@ -669,12 +605,12 @@ def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
             f"{len(shared)} of {len(asked)} queries are in {folder.name}; at least {enough} "
             "must be, so this run is the reference of the next one"
         )
-        return replace(reference, shared=len(shared), problem=problem)
+        return replace(reference, problem=problem)
     scores = {query_id: row for query_id, row in run.scores.items() if query_id in shared}
     run = replace(run, scores=scores)
     if run.report.dataset.labels != dataset.labels_fingerprint:
         run = run.rescored(dataset, config.split)
-    return replace(reference, run=run, shared=len(shared))
+    return replace(reference, run=run)
 
 
 def _newest_first(out: Path) -> Iterator[tuple[RunFolder, RunLine]]:
