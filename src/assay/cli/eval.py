@@ -232,7 +232,7 @@ def _evaluate_on_cluster(
     if folder is not None or (shards and not shards.isdecimal()):
         raise UsageError("--engine starts new runs: leave out --resume, and pass --shard N")
     with evaluation_events() as events, RunListeners(listeners, say) as following:
-        plan = plan_evaluation(config, dataset, out, events=events)
+        plan = plan_evaluation(config, dataset, out, events)
         with RayCluster(engine, worker_environment()) as cluster:
             count = min(int(shards or 0) or cluster.cpus, len(plan.queries))
             run = evaluate_on_cluster(plan, count, cluster, out, events.progress)

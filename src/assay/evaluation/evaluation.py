@@ -101,16 +101,11 @@ class Evaluation:
     queries: Sequence[Query]
     gates: Sequence[Gate]
     probe_pauses: tuple[float, ...] = PROBE_PAUSES
-    provider: "LLMProvider | None" = None
-    """A model of the caller's own to judge answers, in place of the one that `config` names."""
-    baseline_of: str | None = None
-    """The name of the run that this one is to be compared with."""
-    criteria: "Sequence[Criterion]" = ()
-    """Criteria of the user's own, read before the first call: they may change meanwhile."""
-    reference: "ReferenceRun | None" = None
-    """The earlier run that gates compare with."""
-    nuggets: "NuggetSet | None" = None
-    """What the answers should state."""
+    provider: "LLMProvider | None" = None  # judges answers in place of the one in `config`
+    baseline_of: str | None = None  # the name of the run that this one is compared with
+    criteria: "Sequence[Criterion]" = ()  # read before the first call: they may change meanwhile
+    reference: "ReferenceRun | None" = None  # the earlier run that gates compare with
+    nuggets: "NuggetSet | None" = None  # what the answers should state
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
@@ -157,27 +152,35 @@ class Evaluation:
         random.Random(self.config.seed).shuffle(asks)
         return asks
 
+    @asynccontextmanager
+    async def _opened(self, agent: Agent, events: Events) -> AsyncIterator[None]:
+        with private_mode(self.config.private):
+            async with opened_agent(agent, self.config, events.message, events.stop):
+                if self.config.poison:  # who asks for it does not want a run without it
+                    from assay.evaluation.answers.poisoning import require_plantable
+
+                    require_plantable(agent, self.config.target)
+                yield
+
     async def start(self, agent: Agent, out: Path, events: Events | None = None) -> Run:
         """Open the agent, make a run folder in `out`, ask every query, and write the report."""
         events = events or Events()
-        with private_mode(self.config.private):
-            async with opened_agent(agent, self.config, events.message, events.stop):
-                self._require_plantable(agent)
-                if agent.info.protocol == "mcp":  # which of its tools is called was our choice
-                    events.message(f"target: {agent.info.details}")
-                folder = create_run(
-                    out,
-                    self.config,
-                    self.dataset,
-                    target_record(agent.info, self.config.target_name),
-                    track=agent.info.track,
-                    retriever=agent.info.retriever,
-                    references=self.dataset.references_fingerprint if self.config.answers else None,
-                    baseline_of=self.baseline_of,
-                    provenance=await asyncio.to_thread(read_provenance),  # it waits for git
-                )
-                events.opened(folder)
-                return await self._run(agent, folder, events)
+        async with self._opened(agent, events):
+            if agent.info.protocol == "mcp":  # which of its tools is called was our choice
+                events.message(f"target: {agent.info.details}")
+            folder = create_run(
+                out,
+                self.config,
+                self.dataset,
+                target_record(agent.info, self.config.target_name),
+                track=agent.info.track,
+                retriever=agent.info.retriever,
+                references=self.dataset.references_fingerprint if self.config.answers else None,
+                baseline_of=self.baseline_of,
+                provenance=await asyncio.to_thread(read_provenance),  # it waits for git
+            )
+            events.opened(folder)
+            return await self._run(agent, folder, events)
 
     async def resume(
         self,
@@ -188,13 +191,16 @@ class Evaluation:
     ) -> Run:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
         events = events or Events()
-        self._require_same_references(folder)
         header = folder.read_header()
-        recorded = header.dataset.fingerprint
-        if recorded != self.dataset.fingerprint:
+        references = header.dataset.references
+        if references not in (None, self.dataset.references_fingerprint):
             raise RunError(
-                f"run {folder.name!r} was made on other data (its fingerprint is "
-                f"{recorded[:12]}, this data set's is {self.dataset.fingerprint[:12]}); "
+                f"run {folder.name!r} was scored against different reference answers than "
+                f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those"
+            )
+        if header.dataset.fingerprint != self.dataset.fingerprint:
+            raise RunError(
+                f"run {folder.name!r} was made on other data than {self.dataset.name!r} is now; "
                 "resume it with the data that it was started on"
             )
         if self._is_asked(folder):
@@ -205,24 +211,15 @@ class Evaluation:
                 "differently; its scores will mix the two. Start another run to have one of them"
             )
         events.opened(folder)
-        with private_mode(self.config.private):
-            async with opened_agent(agent, self.config, events.message, events.stop):
-                self._require_plantable(agent)
-                if not self._is_asked(folder) and (change := agent_change(header, agent.info)):
-                    if not accept_other_agent:
-                        raise RunError(
-                            f"{change}; start a new run, or accept one figure of both: assay eval "
-                            f"TARGET --resume {folder.name}"
-                        )
-                    events.message(f"warning: {change}; its figures mix both")
-                return await self._run(agent, folder, events)
-
-    def _require_plantable(self, agent: Agent) -> None:
-        """Before the first call: who asks for `--poison` does not want a run without it."""
-        if self.config.poison:
-            from assay.evaluation.answers.poisoning import require_plantable
-
-            require_plantable(agent, self.config.target)
+        async with self._opened(agent, events):
+            if not self._is_asked(folder) and (change := agent_change(header, agent.info)):
+                if not accept_other_agent:
+                    raise RunError(
+                        f"{change}; start a new run, or accept one figure of both: assay eval "
+                        f"TARGET --resume {folder.name}"
+                    )
+                events.message(f"warning: {change}; its figures mix both")
+            return await self._run(agent, folder, events)
 
     def _searches_here(self) -> bool:
         return TARGET_KINDS[parse_target(self.config.target).kind].searches_dataset
@@ -251,7 +248,8 @@ class Evaluation:
                     log = CallLog(folder.calls_file, private)
                     results = await self._examine(agent, folder, log, events, state)
                     if state == RunState.COMPLETE and results is not None and results.trouble:
-                        state = _state_after(results, events.stop)
+                        lost = RunState.TARGET_LOST if results.target_lost else RunState.NOT_JUDGED
+                        state = RunState.INTERRUPTED if events.stop.is_set() else lost
                     asked = list(self.queries)
                     if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
                         asked = [query for query in asked if query in log]
@@ -400,14 +398,6 @@ class Evaluation:
             note_warm_up(folder, found)
         return serial
 
-    def _require_same_references(self, folder: RunFolder) -> None:
-        recorded = folder.read_header().dataset.references
-        if recorded is not None and recorded != self.dataset.references_fingerprint:
-            raise RunError(
-                f"run {folder.name!r} was scored against different reference answers than "
-                f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those"
-            )
-
     async def _examine(
         self,
         agent: Agent,
@@ -475,13 +465,6 @@ def agent_change(header: RunHeader, info: AgentInfo) -> str:
     return f"the run was started with {before[:80]}, and the target is now {now[:80]}"
 
 
-def _state_after(results: "AnswerResults", stop: asyncio.Event) -> RunState:
-    """The state of a run whose questions are all answered but whose judging is incomplete."""
-    if stop.is_set():
-        return RunState.INTERRUPTED
-    return RunState.TARGET_LOST if results.target_lost else RunState.NOT_JUDGED
-
-
 async def run_evaluation(
     config: RunConfig,
     dataset: Dataset,
@@ -497,22 +480,12 @@ async def run_evaluation(
 ) -> Run:
     """Ask every query of the plan, write the report, and compare it with what the settings name.
 
-    Parameters:
-        config: the settings of the run.
-        dataset: what `config.dataset` names.
-        out: where run folders go.
-        agent: asked in place of the target that `config` names.
-        baseline: likewise, in place of the baseline.
-        resume: the run to finish, instead of a new one.
-        accept_other_agent: go on although the agent has another version than the run's.
-        provider: judges answers, in place of the model that `config` names.
-        listeners: are told when the run starts and ends.
-        events: hears of the run while it goes on, and can stop it.
-
+    `agent`, `baseline` and `provider` stand in for what the settings name. `resume` is a run to
+    finish instead of a new one; `accept_other_agent` goes on although the agent has changed since.
     Raises `AssayError` for whatever is wrong before the first query.
     """
     events = events or Events()
-    plan = plan_evaluation(config, dataset, out, resume, provider, events)
+    plan = replace(plan_evaluation(config, dataset, out, events, resume), provider=provider)
     agent = agent or open_agent(config, dataset, events.progress)
     if config.baseline and baseline is None:  # a wrong one is reported before the run, not after it
         baseline = open_agent(_baseline_config(config), dataset, events.progress)
@@ -533,17 +506,11 @@ async def run_evaluation(
 
 
 def plan_evaluation(
-    config: RunConfig,
-    dataset: Dataset,
-    out: Path,
-    resume: RunFolder | None = None,
-    provider: "LLMProvider | None" = None,
-    events: Events | None = None,
+    config: RunConfig, dataset: Dataset, out: Path, events: Events, resume: RunFolder | None = None
 ) -> Evaluation:
     """The queries, gates and reference of a run; says so if there is no reference yet."""
-    plan = replace(Evaluation.plan(config, dataset), provider=provider)
-    plan = with_reference(plan, out, resume)
-    if events is not None and (note := reference_note(plan)):
+    plan = with_reference(Evaluation.plan(config, dataset), out, resume)
+    if note := reference_note(plan):
         events.message(note)
     return plan
 
@@ -576,7 +543,10 @@ async def compare_run(
         provider=plan.provider,
     )
     baseline = baseline or open_agent(second.config, plan.dataset, events.progress)
-    found = find_baseline(run, target, out)
+    made = (folder for folder in reversed(list(list_runs(out))) if folder.is_baseline())
+    headers = ((folder, folder.read_header()) for folder in made)
+    of_run = (f for f, h in headers if (h.baseline_of, h.config.target) == (run.name, target))
+    found = next(of_run, None)  # finished or not
     unopened = replace(events, opened=Events().opened)  # the run is told of, its baseline is not
     other = None
     try:
@@ -592,16 +562,6 @@ async def compare_run(
         events.message(f"the baseline was interrupted; compare with: {resume}")
         return run
     return _write_comparison(run, other, plan.dataset)
-
-
-def find_baseline(run: Run, target: str, out: Path) -> RunFolder | None:
-    """The run of that target that was made for `run` before, finished or not."""
-    for folder in reversed(list(list_runs(out))):
-        if folder.is_baseline():
-            header = folder.read_header()
-            if header.baseline_of == run.name and header.config.target == target:
-                return folder
-    return None
 
 
 def _baseline_config(config: RunConfig, target: str = "") -> RunConfig:
