@@ -37,7 +37,7 @@ from assay.privacy import WITHHELD, is_private
 from assay.run.calls import AskKey, Call, CallLog, CallWriter, with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.run_record import PacingRecord, WarmUpRecord
+from assay.run.run_record import WarmUpRecord
 from assay.run.state import RunState
 from assay.steps import MAX_STEPS
 from assay.targets.http_agent import AgentReadiness, ReadyState, ReportsReadiness
@@ -87,20 +87,6 @@ def retry_policy(timeout: float, retries: int) -> RetryPolicy:
     )
 
 
-def answer_warnings(call: Call, warned: set[str]) -> Iterator[str]:
-    """Warnings about an answer, each once in a run: `warned` holds what was warned of before."""
-    if unknown := sorted(set(call.unknown_keys) - warned):
-        warned.update(unknown)
-        names = ", ".join(map(repr, unknown))
-        yield (
-            f"warning: the agent's answer has keys that are not read: {names}; an answer may have "
-            "doc_ids, answer, citations and contexts"
-        )
-    if _UNORDERED not in warned and any(after > before for before, after in pairwise(call.scores)):
-        warned.add(_UNORDERED)
-        yield _UNORDERED
-
-
 _UNORDERED = (
     "warning: the scores of an answer are not in descending order; documents count in the order "
     "received, so let the target sort them, or leave --map scores out if less is better"
@@ -127,15 +113,10 @@ class OutageCalls:
 
 
 class CallRecorder:
-    """Records the calls of a run as they come back.
+    """Records the calls of a run as they come back; `say` is told, once each, what is wrong.
 
-    Parameters:
-        folder: the run.
-        writer: appends to its log.
-        count: told of every call that is recorded.
-        say: told, once each, what is wrong with answers.
-        elapsed: the seconds that an interrupted run took before.
-        protocol: that of a target whose rejections end the run; None if they do not.
+    `elapsed` are the seconds that an interrupted run took before, `protocol` is that of a target
+    whose rejections end the run; None if they do not.
     """
 
     def __init__(
@@ -173,8 +154,17 @@ class CallRecorder:
         self._count(call)
         self._outage.add(call)
         self._require_accepted(call)
-        for warning in answer_warnings(call, self._warned):
-            self._say(warning)
+        if unknown := sorted(set(call.unknown_keys) - self._warned):
+            self._warned.update(unknown)
+            self._say(
+                "warning: the agent's answer has keys that are not read: "
+                f"{', '.join(map(repr, unknown))}; an answer may have doc_ids, answer, citations "
+                "and contexts"
+            )
+        falling = all(before >= after for before, after in pairwise(call.scores))
+        if not falling and _UNORDERED not in self._warned:
+            self._warned.add(_UNORDERED)
+            self._say(_UNORDERED)
 
     def _require_accepted(self, call: Call) -> None:
         """End the run after `MAX_REJECTED` consecutive 401, 403 or 429."""
@@ -361,16 +351,10 @@ async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: Circu
 async def warm_up(
     agent: Agent, query: Query, config: RunConfig, *, say: Say, stop: asyncio.Event
 ) -> WarmUpRecord | None:
-    """Wait until `agent` can work, at most `config.warm_up` seconds.
+    """Wait until `agent`, which is open, can work, at most `config.warm_up` seconds.
 
-    Parameters:
-        agent: opened; one that runs in this process is ready, and is not asked.
-        query: what the untimed call asks, if there is one.
-        config: the settings of the run.
-        say: receives a sentence where there is something to wait for.
-        stop: ends the waiting.
-
-    None where there was nothing to wait for, or where warming up is turned off.
+    `query` is what the untimed call asks, if there is one. None if there was nothing to wait for,
+    as with an agent in this process, or if warming up is turned off.
     """
     if config.warm_up == 0 or not isinstance(agent, ReportsReadiness):
         return None
@@ -385,34 +369,33 @@ async def opened_agent(
 
     An agent whose host says that it is not there yet is waited for, as long as a warm-up may take.
     """
+    deadline = time.perf_counter() + config.warm_up
+
+    async def connect() -> bool:
+        for attempt in count():
+            try:
+                await agent.open()
+                break
+            except ImportError as error:
+                raise missing_extra(error) or error from None
+            except TargetLoading as error:
+                if time.perf_counter() >= deadline:
+                    raise
+                if attempt == 0:
+                    say(f"waiting for the agent, at most {config.warm_up:g} s: {error}")
+            await agent.close()
+            await asyncio.sleep(_POLL_S[min(attempt, len(_POLL_S) - 1)])
+        return True
+
     try:
         try:
-            if not await unless_stopped(_open(agent, config.warm_up, say), stop):
+            if not await unless_stopped(connect(), stop):
                 raise KeyboardInterrupt
         except TargetError as error:
             raise type(error)(redact_known(str(error))) from error
         yield
     finally:
         await agent.close()
-
-
-async def _open(agent: Agent, seconds: float, say: Say) -> bool:
-    """True, once the agent is open."""
-    deadline = time.perf_counter() + seconds
-    for attempt in count():
-        try:
-            await agent.open()
-            break
-        except ImportError as error:
-            raise missing_extra(error) or error from None
-        except TargetLoading as error:
-            if time.perf_counter() >= deadline:
-                raise
-            if attempt == 0:
-                say(f"waiting for the agent, at most {seconds:g} s: {error}")
-        await agent.close()
-        await asyncio.sleep(_POLL_S[min(attempt, len(_POLL_S) - 1)])
-    return True
 
 
 def warm_up_query(dataset: Dataset, planned: Sequence[Query]) -> Query:
@@ -487,7 +470,10 @@ class _WarmUp:
                 failure = AgentFailure(FailureKind.TIMEOUT, f"no answer within {limit:.3g} s")
             why = redact_known(with_quote(str(failure), failure.said))
             delay = max(_POLL_S[0], policy.delay(attempts, failure.retry_after))
-            if not _may_be_starting(failure) or self._left <= delay:
+            gone = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
+            # What the agent itself says: a message of ours may name an address such as /loading.
+            starting = _LOADING.search(failure.said or str(failure)) is not None
+            if not (failure.retryable or gone or starting) or self._left <= delay:
                 return self._ended("call", why, attempts)
             self._tell_waiting(why)
             await asyncio.sleep(delay)
@@ -511,13 +497,6 @@ class _WarmUp:
         return WarmUpRecord(way=way, ready=ready, seconds=seconds, calls=calls, message=problem)
 
 
-def _may_be_starting(failure: AgentFailure) -> bool:
-    """Whether the agent says that it is starting, or does not answer at all."""
-    gone = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
-    said = failure.said or str(failure)  # a message of ours may name an address such as /loading
-    return failure.retryable or gone or _LOADING.search(said) is not None
-
-
 def every_query_is_asked(folder: RunFolder) -> bool:
     """Whether an earlier process came to the end of the plan: then nothing is asked once more."""
     if not folder.report_file.exists():
@@ -526,12 +505,6 @@ def every_query_is_asked(folder: RunFolder) -> bool:
         return folder.read_report().state in (RunState.COMPLETE, RunState.NOT_JUDGED)
     except RunError:  # damaged: resuming is what writes it anew
         return False
-
-
-def note_warm_up(folder: RunFolder, warm_up: WarmUpRecord) -> None:
-    """Keep what was done before the first query in `run.json`."""
-    header = folder.read_header()
-    folder.write_header(header.model_copy(update={"pacing": PacingRecord(warm_up=warm_up)}))
 
 
 async def unless_stopped(work: Awaitable[Result], stop: asyncio.Event) -> Result | None:

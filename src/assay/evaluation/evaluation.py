@@ -23,7 +23,6 @@ from assay.evaluation.calling import (
     MAX_REJECTED,
     CallRecorder,
     every_query_is_asked,
-    note_warm_up,
     opened_agent,
     retry_policy,
     retry_timeouts_serially,
@@ -58,6 +57,7 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run, list_runs
 from assay.run.models import FORMAT, RunHeader
 from assay.run.provenance import read_git, read_provenance
+from assay.run.run_record import PacingRecord
 from assay.run.state import RunState
 from assay.targets.chunks import ChunkResolver, parse_separator
 from assay.targets.http_agent import ReportsReadiness
@@ -395,7 +395,8 @@ class Evaluation:
             for message in messages:
                 events.message(message)
         if found is not None:
-            note_warm_up(folder, found)
+            header, pacing = folder.read_header(), PacingRecord(warm_up=found)
+            folder.write_header(header.model_copy(update={"pacing": pacing}))
         return serial
 
     async def _examine(

@@ -71,14 +71,7 @@ _PERCENTILES = (50, 90, 95, 99)
 class ReportInputs:
     """What a report is written from.
 
-    Parameters:
-        log: the calls.
-        asked: the queries that the report speaks of.
-        state: how the run ended.
-        seconds: how long it took.
-        results: what was found about the answers; None if they were not evaluated.
-        right: for each trial, whether the answers are right.
-        search: what the searches of the agent were worth, if they are known.
+    `asked` are the queries that it speaks of; `right` says for each trial if the answers are right.
     """
 
     log: CallLog
@@ -122,14 +115,20 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
                 figures.add(row)
                 checks.add(row, call)
 
+        results = collect_results(log, ranked, dataset, config, metrics, add)
+        unseen = None
+        if places := unseen_places(ranked, dataset, config.split):
+            found_there = summarize(results.scores.values[metrics[0]][places], seed=config.seed)
+            unseen = UnseenQueries(
+                queries=found_there.n,
+                mean=found_there.mean,
+                low=found_there.low,
+                high=found_there.high,
+            )
+        planned = sum(query.id in judged for query in evaluation.queries)
+        header = folder.read_header()
         report = _build_report(
-            evaluation,
-            collect_results(log, ranked, dataset, config, metrics, add),
-            folder.read_header(),
-            answers,
-            found,
-            planned=sum(query.id in judged for query in evaluation.queries),
-            unseen=unseen_places(ranked, dataset, config.split),
+            evaluation, results, header, answers, found, planned=planned, unseen=unseen
         )
         if warnings := checks.warnings(report):
             report = report.model_copy(update={"warnings": warnings})
@@ -148,9 +147,9 @@ def _build_report(
     found: ReportInputs,
     *,
     planned: int,
-    unseen: Sequence[int] | None,
+    unseen: UnseenQueries | None,
 ) -> Report:
-    """Every figure of a run. `unseen` are the places of queries that are not seen in training."""
+    """Every figure of a run."""
     config, dataset = evaluation.config, evaluation.dataset
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
@@ -168,11 +167,8 @@ def _build_report(
         state=found.state,
         summary=summary,
         metrics=metrics,
-        statistics={
-            metric.slug: _statistic(spread[metric], scores.mean_ceiling(metric))
-            for metric in scores.metrics
-        },
-        unseen_queries=_unseen(results, unseen, config.seed) if unseen else None,
+        statistics={m.slug: _statistic(spread[m], scores.mean_ceiling(m)) for m in scores.metrics},
+        unseen_queries=unseen,
         gates=gates,
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
@@ -196,11 +192,15 @@ def _build_report(
     )
     checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
     changes: dict[str, object] = {"answers": checked, "labels": results.coverage}
-    changes |= {"pacing": _pacing(results, header), **sections}
+    pacing = header.pacing
+    if pacing is not None or results.asked_again:
+        again = {"asked_again": results.asked_again, "answered_again": results.answered_again}
+        pacing = (pacing or PacingRecord()).model_copy(update=again)
+    changes |= {"pacing": pacing, **sections}
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
     if trouble := report.failure_reason:  # what is left of such a run says nothing about the agent
         failed = [gate.failed_because(trouble) for gate in report.gates]
-        report = report.model_copy(update={"gates": failed})
+        return report.model_copy(update={"gates": failed})
     return report
 
 
@@ -247,13 +247,6 @@ def _with_failed_gates(
     words = f"{answers.diagnosis.sentence} Gate failed: {'; '.join(failed)}."
     diagnosis = answers.diagnosis.model_copy(update={"sentence": words})
     return answers.model_copy(update={"diagnosis": diagnosis})
-
-
-def _pacing(results: Results, header: RunHeader) -> PacingRecord | None:
-    if header.pacing is None and not results.asked_again:
-        return None
-    again = {"asked_again": results.asked_again, "answered_again": results.answered_again}
-    return (header.pacing or PacingRecord()).model_copy(update=again)
 
 
 def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:
@@ -344,12 +337,6 @@ def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
         ceiling=ceiling,
         share_of_ceiling=summary.mean / ceiling if ceiling else 0.0,
     )
-
-
-def _unseen(results: Results, places: Sequence[int], seed: int) -> UnseenQueries:
-    """The headline metric on the queries without a near-duplicate in train."""
-    found = summarize(results.scores.values[results.headline][list(places)], seed=seed)
-    return UnseenQueries(queries=found.n, mean=found.mean, low=found.low, high=found.high)
 
 
 def _latency(results: Results) -> Latency:

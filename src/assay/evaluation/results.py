@@ -10,7 +10,7 @@ its calls happened to finish.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -52,8 +52,7 @@ class Batch:
     queries: Sequence[Query]
     calls: Sequence[Call | None]
     scores: Scores
-    headline: NDArray[np.float64]
-    """The first metric of each query in each trial."""
+    headline: NDArray[np.float64]  # the first metric of each query in each trial
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,8 @@ class Results:
     latencies: NDArray[np.float64]
     failures: Counter[str]
     attempts: int
-    examples: dict[str, str]
-    """For each kind of failure the first one: its query and what was said."""
-    answered: int
-    """Questions that were answered in every trial."""
+    examples: dict[str, str]  # for each kind of failure the first one: its query, what was said
+    answered: int  # questions that were answered in every trial
     calls: int
     asked_again: int = 0
     answered_again: int = 0
@@ -176,7 +173,11 @@ def collect_results(
         tally.calls,
         tally.asked_again,
         tally.answered_again,
-        _coverage(judged, tally.returned, known),
+        LabelCoverage(
+            judged=len(judged),
+            in_corpus=None if known is None else len(judged & known),
+            returned=len(judged & tally.returned),
+        ),
         frozenset(tally.returned),
         TrialScores(np.concatenate(headline), np.array(agreement)) if config.repeat > 1 else None,
     )
@@ -213,14 +214,6 @@ class _CallTally:
             self.failures[str(call.failure)] += 1
             said = f"{call.query_id}: {with_quote(call.message, call.said)}"
             self.examples.setdefault(str(call.failure), said)
-
-
-def _coverage(judged: Set[str], returned: Set[str], known: Set[str] | None) -> LabelCoverage:
-    return LabelCoverage(
-        judged=len(judged),
-        in_corpus=None if known is None else len(judged & known),
-        returned=len(judged & returned),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,17 +263,18 @@ class LiveFigures:
     @asynccontextmanager
     async def publishing_periodically(self) -> AsyncIterator[None]:
         """Report finished calls periodically, even while the next calls take long."""
-        telling = asyncio.create_task(self._publish_periodically())
+
+        async def publish() -> None:
+            while True:
+                await asyncio.sleep(_INTERVAL)
+                if self._waiting:
+                    self.publish()
+
+        telling = asyncio.create_task(publish())
         try:
             yield
         finally:
             telling.cancel()
-
-    async def _publish_periodically(self) -> None:
-        while True:
-            await asyncio.sleep(_INTERVAL)
-            if self._waiting:
-                self.publish()
 
     def publish(self) -> None:
         """Report what was not reported yet."""
