@@ -148,7 +148,7 @@ def test_a_missing_data_set_leaves_the_others(project: Path) -> None:
         ),
         (
             '[options]\nbaseline = "x"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',
-            "'baseline' has no effect in a suite",
+            "remove 'baseline'",
         ),
         (
             'metric = "ndcg@20"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',

@@ -124,7 +124,7 @@ def test_gates_may_be_on_criteria(criteria: Path, tmp_path: Path, spelling: str)
     ("gate", "given", "message"),
     [
         ("criterion.tone>=0.5", False, "is on a criterion; add --criteria"),
-        ("criterion.brevity>=0.5", True, "has no such criterion; it has criterion.depth, "),
+        ("criterion.brevity>=0.5", True, "has only criterion.depth, criterion.tone"),
     ],
 )
 def test_a_gate_on_a_criterion_that_is_not_there_is_refused(

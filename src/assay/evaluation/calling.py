@@ -123,7 +123,6 @@ class CallRecorder:
         self,
         folder: RunFolder,
         writer: CallWriter,
-        *,
         count: Callable[[Call], None],
         say: Say,
         elapsed: float,
@@ -253,16 +252,12 @@ def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
 
 
 async def retry_timeouts_serially(
-    send: SendQuery,
-    queries: Iterable[Query],
-    *,
-    policy: RetryPolicy,
-    on_call: Callable[[Call], None],
-    stop: asyncio.Event,
+    ask: Callable[..., Awaitable[None]], queries: Iterable[Query], on_call: Callable[[Call], None]
 ) -> None:
     """Ask queries that timed out once more, one at a time, and mark their calls.
 
-    Nothing is recorded of an agent that cannot be connected to now: what it said before stands.
+    `ask` is `run_calls` for the run. Nothing is recorded of an agent that cannot be connected to
+    now: what it said before stands.
     """
     unanswered = 0
 
@@ -273,17 +268,9 @@ async def retry_timeouts_serially(
             on_call(replace(call, asked_again=True))
 
     for query in queries:
-        if stop.is_set() or unanswered == MAX_UNANSWERED:
+        if unanswered == MAX_UNANSWERED:
             return
-        await run_calls(
-            send,
-            [query],
-            concurrency=1,
-            policy=policy,
-            breaker=CircuitBreaker(),
-            on_call=record,
-            stop=stop,
-        )
+        await ask([query], concurrency=1, breaker=CircuitBreaker(), on_call=record)
 
 
 async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: CircuitBreaker) -> Call:

@@ -330,14 +330,8 @@ class Evaluation:
         serial = bool(todo) and await self._warm_up(agent, folder, events, searches)
         # One that runs here, such as a Python function, has no token of ours to refuse.
         may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MAX_REJECTED
-        recorder = CallRecorder(
-            folder,
-            writer,
-            count=live.add,
-            say=events.message,
-            elapsed=log.elapsed,
-            protocol=agent.info.protocol if may_refuse else None,
-        )
+        protocol = agent.info.protocol if may_refuse else None
+        recorder = CallRecorder(folder, writer, live.add, events.message, log.elapsed, protocol)
         policy = retry_policy(config.timeout, config.retries)
         breaker = self._breaker(events)
         resolver = ChunkResolver(config.chunk_separator, self.dataset.documents)
@@ -354,15 +348,13 @@ class Evaluation:
             steps = searches.take_steps(call.key)
             return replace(call, steps=resolver.resolve(AgentAnswer((), steps=steps)).steps)
 
+        ask = partial(run_calls, send, policy=policy, stop=events.stop)
         async with live.publishing_periodically():
-            await run_calls(
-                send,
+            await ask(
                 todo,
                 concurrency=1 if serial else config.concurrency,
-                policy=policy,
                 breaker=breaker,
                 on_call=lambda call: recorder.add(with_searches(call)),
-                stop=events.stop,
             )
             if not (breaker.lost or late_asked):
                 late = timed_out_queries(self.asks, CallLog(folder.calls_file))
@@ -370,11 +362,7 @@ class Evaluation:
                     asked = counted(len(late), "query", "queries")
                     events.message(f"asking {asked} that timed out once more, one at a time")
                 await retry_timeouts_serially(
-                    send,
-                    late,
-                    policy=policy,
-                    on_call=lambda call: recorder.write(with_searches(call)),
-                    stop=events.stop,
+                    ask, late, on_call=lambda call: recorder.write(with_searches(call))
                 )
         live.publish()
         seconds = recorder.seconds if todo else log.elapsed

@@ -44,32 +44,13 @@ def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> Run
     first = headers[0].dataset
     for name, header in zip(names, headers, strict=True):
         if header.dataset.fingerprint != first.fingerprint:
-            raise RunError(
-                f"runs {names[0]!r} and {name!r} are on different data ({first.name} "
-                f"{first.fingerprint[:12]}, {header.dataset.name} "
-                f"{header.dataset.fingerprint[:12]}); run both on the same"
-            )
-    _require_every_shard(names, configs)
-    targets = sorted({config.target for config in configs})
-    if target is None and len(targets) > 1:
-        raise RunError(
-            f"the runs are of different targets: {', '.join(map(repr, targets))}; "
-            "if this is one agent at several URLs, pass --target NAME"
-        )
-    return replace(configs[0], target=target or targets[0], shard_index=0, num_shards=1)
-
-
-def _require_every_shard(names: Sequence[str], configs: Sequence[RunConfig]) -> None:
-    """Shards are counted from 1, as in `--shard I/N`."""
+            raise RunError(f"runs {names[0]!r} and {name!r} are on different data")
     wanted = configs[0].num_shards
     found: dict[int, str] = {}
     for name, config in zip(names, configs, strict=True):
-        number = config.shard_index + 1
+        number = config.shard_index + 1  # as in `--shard I/N`
         if number in found:
-            raise RunError(
-                f"{found[number]!r} and {name!r} are both shard {number} of {wanted}; pass one of "
-                "them"
-            )
+            raise RunError(f"{found[number]!r} and {name!r} are both shard {number}; pass one")
         found[number] = name
     missing = [str(number) for number in range(1, wanted + 1) if number not in found]
     if missing:
@@ -77,6 +58,13 @@ def _require_every_shard(names: Sequence[str], configs: Sequence[RunConfig]) -> 
             f"missing shards of {wanted}: {', '.join(missing)}; evaluate each with: assay eval "
             f"--shard {missing[0]}/{wanted}"
         )
+    targets = sorted({config.target for config in configs})
+    if target is None and len(targets) > 1:
+        raise RunError(
+            f"the runs are of different targets: {', '.join(map(repr, targets))}; "
+            "if this is one agent at several URLs, pass --target NAME"
+        )
+    return replace(configs[0], target=target or targets[0], shard_index=0, num_shards=1)
 
 
 async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset, out: Path) -> Run:

@@ -167,7 +167,7 @@ def _build_report(
         state=found.state,
         summary=summary,
         metrics=metrics,
-        statistics={m.slug: _statistic(spread[m], scores.mean_ceiling(m)) for m in scores.metrics},
+        statistics={m.slug: _statistic(spread[m], scores.mean_ceiling(m)) for m in spread},
         unseen_queries=unseen,
         gates=gates,
         failures=dict(sorted(results.failures.items())),
@@ -190,13 +190,12 @@ def _build_report(
         versions=header.versions,
         planned_queries=planned,
     )
-    checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
-    changes: dict[str, object] = {"answers": checked, "labels": results.coverage}
     pacing = header.pacing
     if pacing is not None or results.asked_again:
         again = {"asked_again": results.asked_again, "answered_again": results.answered_again}
         pacing = (pacing or PacingRecord()).model_copy(update=again)
-    changes |= {"pacing": pacing, **sections}
+    checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
+    changes = {"answers": checked, "labels": results.coverage, "pacing": pacing, **sections}
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
     if trouble := report.failure_reason:  # what is left of such a run says nothing about the agent
         failed = [gate.failed_because(trouble) for gate in report.gates]

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,11 +150,8 @@ def collect_results(
             tally.add(calls)
             rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
             sent = {call.query_id: call.returned for call in calls if call is not None}
-            trials.append(
-                score_rankings(
-                    rankings, judgments, metrics, known=known, top_k=config.top_k, returned=sent
-                )
-            )
+            score = partial(score_rankings, rankings, judgments, metrics, known=known)
+            trials.append(score(top_k=config.top_k, returned=sent))
             rounds.append(calls)
         scores = Scores.averaged(trials)
         parts.append(scores)

@@ -37,10 +37,8 @@ class _Answer:
     docs: int
     at: float
     score: float
-    relevant: bool
-    """Whether one of its documents is relevant to the query."""
-    order: str
-    """How its scores are ordered: "" without any, else falling, rising or mixed."""
+    relevant: bool  # whether one of its documents is relevant to the query
+    order: str  # of its scores: "" without any, else falling, rising or mixed
     first_relevant: bool
     last_relevant: bool
 

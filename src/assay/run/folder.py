@@ -6,7 +6,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,8 +25,6 @@ from assay.files import (
     open_file,
     read_file,
     read_lines,
-    staging_folder,
-    try_lock,
 )
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig, parse_tags
@@ -134,17 +132,13 @@ class RunFolder:
 
     def read_answers(self) -> Iterator[AnswerRow]:
         """One row for each question; none where answers were not evaluated."""
-        if not self.answers_file.exists():
-            return
-        remedy = f"recreate it with: assay eval --resume {self.path}"
-        for number, line in enumerate(read_lines(self.answers_file), start=1):
+        file, remedy = self.answers_file, f"recreate it with: assay eval --resume {self.path}"
+        for number, line in enumerate(read_lines(file) if file.exists() else (), start=1):
             try:
                 value = orjson.loads(line)
             except orjson.JSONDecodeError:
-                raise RunError(
-                    f"{self.answers_file}:{number}: not an answer record; {remedy}"
-                ) from None
-            yield AnswerRow.read(value, self.answers_file, remedy, f"line {number}")
+                raise RunError(f"{file}:{number}: not an answer record; {remedy}") from None
+            yield AnswerRow.read(value, file, remedy, f"line {number}")
 
     def write_answers(self, rows: Iterable[AnswerRow]) -> None:
         """Replace `answers.jsonl`."""
@@ -152,12 +146,12 @@ class RunFolder:
 
     def read_searches(self) -> Iterator[SearchRow]:
         """One row for each question; none if no search is known."""
-        for number, line in enumerate(_lines_of(self.searches_file), start=1):
+        file = self.searches_file
+        for number, line in enumerate(read_lines(file) if file.exists() else (), start=1):
             try:
                 yield SearchRow.model_validate_json(line)
             except ValidationError:
-                place = f"{self.searches_file}:{number}"
-                raise RunError(f"{place}: not a row of searches; delete the file") from None
+                raise RunError(f"{file}:{number}: not a row of searches; delete it") from None
 
     def write_searches(self, rows: Iterable[SearchRow]) -> None:
         """Replace `searches.jsonl`."""
@@ -292,28 +286,6 @@ def create_run(
     return folder
 
 
-def remove_run(folder: RunFolder) -> None:
-    """Delete a run. It is gone from every list at once, by a rename; its files go after that.
-
-    Raises `RunError` for a run that is running, or a link to somewhere else.
-    """
-    if folder.path.is_symlink():
-        raise RunError(f"run {folder.name!r} is a link to another folder; remove the link yourself")
-    running = f"run {folder.name!r} is running; cancel it, or wait until it has ended"
-    try:
-        with ExitStack() as held, staging_folder(folder.path.with_name("deleted")) as aside:
-            if folder.calls_file.exists():
-                calls = held.enter_context(open_file(folder.calls_file))
-                if not try_lock(calls.fileno()):
-                    raise RunError(running)
-            folder.path.rename(aside / folder.name)
-    except OSError as error:
-        raise RunError(
-            f"cannot delete run {folder.name!r}: {error.strerror}; check the permissions of "
-            f"{folder.path.parent}"
-        ) from None
-
-
 def find_run(reference: str, out: Path) -> RunFolder:
     """A path, a name under `out` or its start, `latest`, or the newest of a label or branch.
 
@@ -381,10 +353,6 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     if dataset.fingerprint != header.dataset.fingerprint:
         return None, f"the data set {source!r} has changed since the run"
     return dataset, ""
-
-
-def _lines_of(path: Path) -> Iterator[bytes]:
-    return read_lines(path) if path.exists() else iter(())
 
 
 def _read_object(path: Path, remedy: str) -> JsonObject:

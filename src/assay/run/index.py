@@ -28,8 +28,7 @@ from assay.run.report_file import read_scores
 from assay.run.state import RunState
 from assay.run.trend import TrendPoint, trend_point
 
-MAX_SCORES = 5000
-"""Queries of a run whose scores the index keeps: more would make a list of runs large."""
+MAX_SCORES = 5000  # queries of a run whose scores are kept: more would make a list large
 
 _Scores = npt.NDArray[np.float32]
 

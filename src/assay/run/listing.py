@@ -17,8 +17,8 @@ from assay.run.models import Report, RunHeader
 from assay.run.state import RunState
 from assay.text import parse_time
 
+# When `run.json` and `report.json` were written, and `running` while the run goes on.
 Signature = tuple[int, int, str]
-"""When `run.json` and `report.json` were written, and `running` while the run goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,7 @@ def parse_since(text: str, now: datetime | None = None) -> datetime:
         ) from None
 
 
+# What a list can be sorted by.
 SORTS: Mapping[str, Callable[[RunLine], Any]] = {
     "when": attrgetter("name"),
     "label": lambda line: line.label and line.label.lower(),
@@ -187,7 +188,6 @@ SORTS: Mapping[str, Callable[[RunLine], Any]] = {
     "p95": attrgetter("latency_p95"),
     "verdict": lambda line: verdict_of(line)[0],
 }
-"""What a list can be sorted by."""
 
 
 def sort_lines(

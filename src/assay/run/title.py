@@ -70,7 +70,8 @@ def described_settings(header: RunHeader) -> dict[str, str]:
     found |= {f"retriever {k}": f"{k} {_cut(str(v))}" for k, v in (header.retriever or {}).items()}
     found["embedder"] = f"embedder {header.embedder}" if header.embedder else ""
     found["agent"] = header.target.agent or ""
-    found["assay"] = _version(header)
+    version = header.versions.get("agent-assay", "")
+    found["assay"] = f"assay {version}" if version else ""
     return {name: words for name, words in found.items() if words}
 
 
@@ -113,11 +114,6 @@ def _setting(name: str, header: RunHeader) -> str:
     if setting.kind is bool:
         return setting.flag if value else setting.flag.replace("--", "--no-", 1)
     return f"{setting.flag} {_cut(setting.format(value).replace(chr(10), ' '))}"
-
-
-def _version(header: RunHeader) -> str:
-    version = header.versions.get("agent-assay", "")
-    return f"assay {version}" if version else ""
 
 
 def _cut(text: str) -> str:
