@@ -40,8 +40,7 @@ from assay.search.bm25 import Bm25Index
 from assay.search.embedding import NO_PROMPTS, Vectors
 from assay.search.index import build_index, open_retriever
 from assay.search.retriever import Retriever
-from assay.search.store import IndexKey, Manifest, Store
-from assay.search.vector_metric import NO_METRIC
+from assay.search.store import CorpusMetric, IndexKey, Manifest, Store
 
 DIMENSION = 384
 WORDS_IN_A_DOCUMENT = 60
@@ -333,9 +332,9 @@ def _recall(cache: Path, size: int, home: Path | None) -> str:
         np.save(folder / "spans.npy", np.zeros((size, 2), np.int32))
         array_store._write_codes(folder, DIMENSION)
         words = Bm25Index(Document(str(row), "", "") for row in range(size))
-        manifest = Manifest(IndexKey("", "", "", ""), size, DIMENSION, "", words.model, NO_METRIC)
-        index = array_store.ArrayIndex(Dataset("", {}, {}, {}), words, manifest, folder)
-        found = [index.dense(query, 100).keys() for query in queries]
+        manifest = Manifest(IndexKey("", ""), DIMENSION, CorpusMetric())
+        index = array_store.ArrayIndex(words, manifest, folder)
+        found = [index.nearest(query, 100).keys() for query in queries]
         shares = [
             len({str(row) for row in true} & one) / 100
             for true, one in zip(rows.tolist(), found, strict=True)

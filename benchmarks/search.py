@@ -206,7 +206,7 @@ def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retri
     assert ranker is not None
     save_if_better(ranker, model_path(dataset, embedder))
     opened = open_tuned(dataset, embedder, retriever)  # as a user opens it
-    return retriever.with_ranking(opened, list(dataset.documents))
+    return retriever.with_ranking(opened)
 
 
 def _latency(retriever: Retriever, queries: Sequence[str], mode: "Mode") -> None:

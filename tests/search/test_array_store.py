@@ -70,9 +70,9 @@ def test_an_index_of_an_earlier_version_is_rebuilt_with_a_line_that_says_so(
     assert "was made by an earlier version: it is rebuilt" in caplog.text
     assert not (home / "current").exists()
     monkeypatch.setattr("assay.search.store.FORMAT", 99)
-    key = IndexKey("another", "words", "", "english", format=99)
+    key = IndexKey("another", "words", format=99)
     with pytest.raises(DamagedIndexError, match="was made by another version of Assay"):
-        store.open(key, corpus(), lambda: Bm25Index([]))
+        store.open(key, lambda: Bm25Index([]))
     monkeypatch.undo()
     assert ranking(store) == right
     assert len([one for one in home.iterdir() if one.is_dir()]) == 1

@@ -15,6 +15,7 @@ from assay.errors import SearchError
 from assay.search import MODES
 from assay.search import index as index_module
 from assay.search.array_store import ArrayStore
+from assay.search.bm25 import Bm25Index
 from assay.search.chunks import document_vectors
 from assay.search.embedding import VectorCache
 from assay.search.index import IndexReport, build_index, open_retriever
@@ -36,9 +37,6 @@ def built(store: Store, documents: object, embedder: WordEmbedder) -> tuple[bool
 def test_an_index_says_what_it_was_made_of(store: Store, embedder: WordEmbedder) -> None:
     report = build_index(corpus(), embedder, store)
     assert (report.documents, report.rebuilt, report.bm25_language) == (5, True, "english")
-    with indexed(store, embedder) as retriever:
-        manifest = retriever.manifest
-    assert (manifest.key.embedder, manifest.dimension, manifest.documents) == ("words", 512, 5)
 
 
 def test_the_same_documents_again_embed_and_write_nothing(
@@ -153,14 +151,9 @@ def test_a_document_counts_once_in_bm25_however_many_chunks_it_has(
 ) -> None:
     """An IDF over chunks would rank by how documents were split."""
     with indexed(store, embedder) as retriever:
-        model = retriever.manifest.bm25
         ((hit, why),) = retriever.explain("saffron", 1, mode="bm25")
-    weight = model.document(DOCUMENTS[4])
-    term = dict(zip(weight.indices, weight.values, strict=True))
-    (index,) = model.query("saffron").indices
-    # ln(1 + (5 - 1 + 0.5) / (1 + 0.5)), with the 5 documents, not their chunks
-    assert hit.doc_id == "soup"
-    assert sum(why.terms.values()) == pytest.approx(term[index] * 1.3862943, rel=1e-3)
+    assert hit.total_chunks > 1
+    assert why.terms == {"saffron": Bm25Index(DOCUMENTS).search("saffron", 1)[0][1]}
 
 
 def test_document_vectors_are_those_of_the_index(store: Store, embedder: WordEmbedder) -> None:
@@ -190,11 +183,11 @@ def test_a_corpus_on_the_disk_is_indexed_by_several_processes(
     assert (report.documents, report.rebuilt, split) == (150, True, [])
     monkeypatch.undo()
     with open_retriever(stored, embedder=WordEmbedder(), store=store) as large:
-        manifest = large.manifest
+        model = large.bm25
         hits = [large.search("water for saffron soup", 20, mode=mode) for mode in MODES[:-1]]
     other = ArrayStore(tmp_path / "other", "test")
     with indexed(other, WordEmbedder(), documents) as small:
-        assert manifest.bm25 == small.manifest.bm25
+        assert model == small.bm25
         for mode, found in zip(MODES, hits, strict=False):
             same = small.search("water for saffron soup", 20, mode=mode)
             assert [one.doc_id for one in found] == [one.doc_id for one in same]

@@ -60,7 +60,7 @@ def retriever(
         isolate(patch, folder / "cache")
         store = empty_store(request, folder)
         with indexed(store, WordEmbedder()) as opened:
-            yield opened.with_ranking(cast(Any, FixedRanker()), IDS)
+            yield opened.with_ranking(cast(Any, FixedRanker()))
 
 
 @pytest.mark.parametrize("mode", MODES[:-1])

@@ -25,15 +25,14 @@ from assay.net.json import JsonObject
 from assay.report.numbers import count, duration, figure
 from assay.run.settings import parse_shard
 from assay.search import embedding
-from assay.search.filters import conditions, holds, parse_filter
+from assay.search.filters import conditions, meets, parse_filter
 from assay.search.index import (
     build_index,
     check_train_judgments,
     open_retriever,
     open_store,
 )
-from assay.search.retriever import BM25_MIDPOINT, check_request
-from assay.search.store import plain_metadata
+from assay.search.retriever import BM25_MIDPOINT, check_request, plain_metadata
 from assay.targets.target_kinds import parse_target, unused_in_mode
 
 if TYPE_CHECKING:
@@ -97,6 +96,7 @@ def search(
     where = None if filters is None else dict(parse_filter(filters))
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
+        data.require_documents("a search")
         embedder = None if mode == "bm25" else embedding.open_embedder(settings)
         retriever = open_retriever(
             data, chosen_mode, embedder=embedder, bm25=bm25, progress=progress
@@ -126,7 +126,7 @@ def search(
 def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
     wanted = conditions(where)
     found = map(plain_metadata, data.documents.values())
-    return sum(all(holds(one, metadata) for one in wanted) for metadata in found)
+    return sum(meets(wanted, metadata) for metadata in found)
 
 
 def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset") -> list[str]:

@@ -4,32 +4,26 @@ FOLDER/COLLECTION/<key>/        vectors.f32, chunks.npy (a document), spans.npy 
                                 beyond 100,000 chunks codes.npy and planes.npy
 FOLDER/COLLECTION/writer.lock   held while a new index is made
 
-Words are in the BM25 index that `builtin:bm25` has as well, texts and metadata in the data set: a
-search scores arrays, and only the best documents become objects.
+A search scores arrays, and only the best documents become objects.
 """
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.data.dataset import Dataset
-from assay.errors import SearchError, UsageError
+from assay.errors import UsageError
 from assay.files import reserve_file
-from assay.net.json import JsonObject
 from assay.privacy import is_private
 from assay.progress import Progress
-from assay.search.bm25 import Bm25Index, SparseVector
-from assay.search.chunks import shown_text
+from assay.search.bm25 import Bm25Index
 from assay.search.embedding import Vectors
-from assay.search.filters import FilterCondition, holds
 from assay.search.sealed_folder import (
     DamagedIndexError,
     check_folder,
@@ -46,9 +40,7 @@ from assay.search.store import (
     OpenWords,
     Place,
     StoredChunk,
-    plain_metadata,
 )
-from assay.text import strip_controls
 
 _VECTORS, _CHUNKS, _SPANS = "vectors.f32", "chunks.npy", "spans.npy"
 _CODES, _PLANES = "codes.npy", "planes.npy"
@@ -78,10 +70,6 @@ class ArrayStore:
         """The folder of the collection."""
         return str(self._home)
 
-    def fingerprint(self, dataset: Dataset) -> str:
-        """Of ids, titles and texts; metadata is read from the data set."""
-        return dataset.corpus_fingerprint
-
     def lock(self, progress: Progress) -> AbstractContextManager[None]:
         """Wait until no other process writes this index."""
         if is_private():
@@ -91,15 +79,9 @@ class ArrayStore:
             )
         return writer_lock(self._home / "writer.lock", progress)
 
-    def write(
-        self,
-        key: IndexKey,
-        manifest: Callable[[], Manifest],
-        _dataset: Dataset,
-        parts: Iterable[EmbeddedPart],
-    ) -> None:
+    def write(self, manifest: Manifest, parts: Iterable[EmbeddedPart]) -> None:
         """Write an index, and remove those before it; who searches one has its files open."""
-        path = self._home / key.digest()
+        path = self._home / manifest.key.digest()
         counts: list[int] = []
         spans: list[tuple[int, int]] = []
         with writing_folder(path) as part:
@@ -111,21 +93,19 @@ class ArrayStore:
             np.save(part / _CHUNKS, np.array(counts, np.uint32))
             np.save(part / _SPANS, np.array(spans, np.int32).reshape(-1, 2))
             if len(spans) > EXACT_UP_TO:
-                _write_codes(part, manifest().dimension)
-            seal(part, manifest().as_json(frequencies=False))
+                _write_codes(part, manifest.dimension)
+            seal(part, manifest.as_json())
         for other in self._home.iterdir():
             if other.is_dir() and other != path:
                 shutil.rmtree(other, ignore_errors=True)
         (self._home / "current").unlink(missing_ok=True)
 
-    def open(
-        self, key: IndexKey, dataset: Dataset, words: OpenWords, *, deep: bool = False
-    ) -> "ArrayIndex | None":
+    def open(self, key: IndexKey, words: OpenWords, *, deep: bool = False) -> "ArrayIndex | None":
         """The index of this key; None if there is none. `deep`: hash large files as well."""
         folder = self._home / key.digest()
         if is_sealed(folder):
             manifest = Manifest.from_json(check_folder(folder, every=deep), self.where)
-            return ArrayIndex(dataset, words(), manifest, folder)
+            return ArrayIndex(words(), manifest, folder)
         for other in self._home.glob("*/manifest.json"):
             Manifest.from_json(check_folder(other.parent), self.where)  # says if it is too old
         if (self._home / "current").exists():  # how versions before 0.3 named the live one
@@ -167,69 +147,29 @@ def _packed(sides: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 
 class ArrayIndex:
-    """Searches documents by arrays; safe to ask from several threads.
+    """Searches the documents of `words` by arrays in a folder; safe to ask from several threads."""
 
-    Without a `folder`, which has the vectors, only words can be searched.
-    """
-
-    def __init__(
-        self, dataset: Dataset, words: Bm25Index, manifest: Manifest, folder: Path | None = None
-    ) -> None:
-        self._documents, self._words = dataset.documents, words
-        self.manifest = replace(manifest, bm25=words.model)  # which has the frequencies of terms
-        counts, self._spans = np.ones(len(words.ids), np.uint32), np.zeros((0, 2), np.int32)
-        self._vectors: Vectors = np.zeros((0, max(1, manifest.dimension)), np.float32)
+    def __init__(self, words: Bm25Index, manifest: Manifest, folder: Path) -> None:
+        self._words, self.manifest = words, manifest
+        # Opened now: a writer may remove the folder at any time, and what is mapped stays.
+        self._spans = np.load(folder / _SPANS)
+        # The first chunk of each document, and the end of the last one.
+        self._starts = np.append(0, np.cumsum(np.load(folder / _CHUNKS), dtype=np.int64))
+        self._vectors = _mapped_vectors(folder, manifest.dimension)
         self._codes: NDArray[np.uint64] | None = None
-        if folder is not None:
-            # Opened now: a writer may remove the folder at any time, and what is mapped stays.
-            counts, self._spans = np.load(folder / _CHUNKS), np.load(folder / _SPANS)
-            if len(self._spans):
-                self._vectors = _mapped_vectors(folder, manifest.dimension)
-            if (folder / _CODES).exists():
-                self._codes = np.load(folder / _CODES, mmap_mode="r").view(np.ndarray)
-                self._planes = np.load(folder / _PLANES)
-        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        """The first chunk of each document, and the end of the last one."""
+        if (folder / _CODES).exists():
+            self._codes = np.load(folder / _CODES, mmap_mode="r").view(np.ndarray)
+            self._planes = np.load(folder / _PLANES)
 
-    def lexical(
-        self,
-        query: SparseVector,
-        depth: int = 0,
-        *,
-        where: Sequence[FilterCondition] = (),
-        among: Collection[str] | None = None,
-    ) -> dict[str, float]:
-        """BM25 scores of documents that share a word with the query: see `Index`."""
-        if not query:
-            return {}
-        if among is None:
-            scores = self._words.scores(query)
-            rows = np.flatnonzero(scores > 0 if not where else (scores > 0) & self._allowed(where))
-            rows = rows[self._words.best(scores[rows], depth, rows)]
-            found = scores[rows]
-        else:
-            rows = self._rows(among, where)
-            found = self._words.scores_of(rows, query)
-            rows, found = rows[found > 0], found[found > 0]
-        ids = self._words.ids
-        return {ids[row]: score for row, score in zip(rows.tolist(), found.tolist(), strict=True)}
-
-    def dense(
-        self,
-        vector: Vectors,
-        depth: int = 0,
-        *,
-        where: Sequence[FilterCondition] = (),
-        among: Collection[str] | None = None,
+    def nearest(
+        self, vector: Vectors, count: int = 0, *, among: Collection[str] | None = None
     ) -> dict[str, Near]:
         """The documents nearest to a vector: see `Index`."""
-        if not len(self._vectors) and self._words.ids:
-            raise SearchError("an index of words has no vectors: search it with mode bm25")
         chunks: _Rows | None = None
         if among is not None:
-            chunks = self._chunks(self._rows(among, where))
-        elif where:
-            chunks = self._chunks(np.flatnonzero(self._allowed(where)))
+            wanted = np.array(sorted(map(self._words.row_of.__getitem__, among)), np.int64)
+            starts = self._starts[wanted]
+            chunks = _ranges(starts, self._starts[wanted + 1] - starts)
         size = len(self._vectors) if chunks is None else len(chunks)
         if not size:
             return {}
@@ -243,7 +183,7 @@ class ArrayIndex:
             firsts = np.flatnonzero(np.diff(owners, prepend=-1))
             rows = owners[firsts]
         top = np.maximum.reduceat(cosines, firsts)
-        best = np.arange(len(top)) if among else self._words.best(top, depth, rows)
+        best = self._words.best(top, count, rows) if count else np.arange(len(top))
         sizes = np.diff(firsts, append=len(cosines))[best]
         rows, firsts, scores = rows[best], firsts[best], top[best]
         # The first chunk of each document that has its score.
@@ -255,38 +195,16 @@ class ArrayIndex:
         ids = map(self._words.ids.__getitem__, rows.tolist())
         return dict(zip(ids, near, strict=True))
 
-    def fetch(self, places: Sequence[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
-        """The chunks that exist; with dense vectors if asked for."""
-        return {place: self._chunk(*place, vectors) for place in places}
-
-    def close(self) -> None:
-        """Nothing to do: what is mapped goes with the last reference."""
-
-    def _chunk(self, doc_id: str, number: int, with_vector: bool) -> StoredChunk:
-        document, row = self._documents[doc_id], self._words.row_of[doc_id]
-        first, end = self._starts[row : row + 2].tolist()
-        title, metadata = strip_controls(document.title), plain_metadata(document)
-        span = self._spans[first + number].tolist() if len(self._spans) else (0, 0)
-        text = shown_text(document, span, end - first)
-        vector = self._vectors[first + number] if with_vector and len(self._vectors) else ()
-        return StoredChunk(doc_id, title, text, number, end - first, metadata, vector)
-
-    def _allowed(self, where: Sequence[FilterCondition]) -> NDArray[np.bool_]:
-        met = [all(holds(one, about) for one in where) for about in self._metadata]
-        return np.array(met, np.bool_)
-
-    @cached_property
-    def _metadata(self) -> list[JsonObject]:
-        """Of each document, parsed once: every filter asks about all of them."""
-        return [plain_metadata(one) for one in self._documents.values()]
-
-    def _rows(self, doc_ids: Collection[str], where: Sequence[FilterCondition]) -> _Rows:
-        rows = np.array(sorted(self._words.row_of[one] for one in doc_ids), np.int64)
-        return np.asarray(rows[self._allowed(where)[rows]]) if where else rows
-
-    def _chunks(self, rows: _Rows) -> _Rows:
-        """The chunks of documents, in order."""
-        return _ranges(self._starts[rows], self._starts[rows + 1] - self._starts[rows])
+    def chunks(self, places: Iterable[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
+        """Those that exist; with vectors if asked for."""
+        found = {}
+        for doc_id, number in places:
+            row = self._words.row_of[doc_id]
+            first, end = self._starts[row : row + 2].tolist()
+            start, stop = self._spans[first + number].tolist()
+            vector = self._vectors[first + number] if vectors else ()
+            found[doc_id, number] = StoredChunk((start, stop), end - first, vector)
+        return found
 
     def _candidates(self, vector: Vectors, chunks: _Rows | None) -> _Rows:
         """The chunks that may be nearest: few bits of their codes differ from the query's."""

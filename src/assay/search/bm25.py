@@ -1,14 +1,13 @@
-"""BM25: the index of a data set in this process, and sparse vectors for Qdrant, with one scoring.
+"""BM25: the index of a data set's words, and its scoring.
 
-A document's vector holds the saturated term frequencies, a query's the inverse document
-frequencies; their dot product is the score (Robertson and Walker 1994). Titles are a field of their
-own with a weight and a mean length (BM25F, Robertson, Zaragoza and Taylor 2004); a lower bound for
-a term that occurs at all is BM25+ (Lv and Zhai 2011). The frequencies are counted here and kept
-with the index, not left to Qdrant, whose shards would each count their own documents.
+A score is the sum over terms of the saturated frequency in the document times the inverse document
+frequency (Robertson and Walker 1994). Titles are a field of their own with a weight and a mean
+length (BM25F, Robertson, Zaragoza and Taylor 2004); a lower bound for a term that occurs at all is
+BM25+ (Lv and Zhai 2011).
 
-Both sides are rounded to steps that are powers of two, so fine that it does not show and so coarse
-that every product and sum is exact in 32-bit floats. So the order in which an engine adds does not
-matter, and every engine returns the same scores and the same ties.
+Both factors are rounded to steps that are powers of two, so fine that it does not show and so
+coarse that every product and sum is exact in 32-bit floats: ties do not depend on the order in
+which terms are added.
 
 CACHE/bm25/NAME-SETTINGS-KEY/   ids.json, and the arrays of the postings, mapped when opened
 CACHE/bm25/NAME-SETTINGS.lock   held while a new one is made
@@ -17,7 +16,6 @@ SETTINGS is a hash, and KEY stands for the documents and the analyzer. Counting 
 for a million documents as for a thousand, except for their ids and lengths.
 """
 
-import base64
 import hashlib
 import json
 import logging
@@ -27,12 +25,12 @@ import shutil
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,7 +39,6 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.errors import DataError, SearchError, UsageError, did_you_mean
 from assay.files import read_file, reserve_file
-from assay.net.json import JsonObject
 from assay.privacy import is_private
 from assay.progress import Progress, silent
 from assay.search.analyzer import (
@@ -68,16 +65,14 @@ QUERY_CHARACTERS = 4000
 KEPT_FROM = 1000
 """Documents from which an index is kept: fewer are counted in less time than a file is checked."""
 VARIABLE = "ASSAY_BM25"
-NOT_A_MODEL = (TypeError, KeyError, AttributeError, ValueError, UsageError)
 
 # 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
 _WEIGHT_STEPS = 1 << 10
 _QUERY_BITS = 13
 _LIMIT = 100.0
-_FORMAT = 4
+_FORMAT = 5
 _IDS = "ids.json"
 _MAX_IDS = 4 << 30
-_ARRAYS = ("terms", "ends", "rows", "weights")
 # About 16 MB; with what sorting takes, some 60.
 _POSTINGS_AT_ONCE = 1 << 20
 _DOCUMENTS_TOLD = 1000
@@ -200,23 +195,15 @@ def rounded_length(mean: float) -> float:
     return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class SparseVector:
-    """`indices` are hashes of terms."""
-
-    indices: list[int]
-    values: list[float]
-
-    def __bool__(self) -> bool:
-        return bool(self.indices)
+# The hashes of a query's terms, each with its weight.
+WeightedTerms = Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class Bm25Model:
-    """Settings and what is known of a corpus: everything that a score depends on but the texts.
+    """Settings and what is known of a corpus: all that the weight of a term in a text depends on.
 
-    Lengths are in terms; `language` is that of the documents, if the settings leave it open;
-    `frequencies` says how many documents have each term, by its hash.
+    Lengths are in terms; `language` is that of the documents, if the settings leave it open.
     """
 
     settings: Bm25Settings
@@ -224,52 +211,6 @@ class Bm25Model:
     average_length: float
     average_title: float = 1.0
     language: str = DEFAULT_LANGUAGE
-    analyzer: str = ANALYZER
-    frequencies: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
-
-    @cached_property
-    def _analyzer(self) -> Analyzer:
-        return open_analyzer(self.language)
-
-    def document(self, document: Document) -> SparseVector:
-        """The vector to index for a document."""
-        text, title = _count(document, self._analyzer, self.settings)
-        terms = list(text | title)
-        weights = self.weights(
-            [text[term] for term in terms],
-            [title[term] for term in terms],
-            text.total(),
-            title.total(),
-        )
-        return SparseVector(terms, weights.tolist())
-
-    def terms(self, text: str) -> list[str]:
-        """The words of a query or a passage as they are counted, in order."""
-        return self._analyzer.terms(text)
-
-    def query(self, text: str) -> SparseVector:
-        """The vector to search with: each known term once, however often it was written."""
-        having = self.frequencies
-        asked = self._analyzer.count_query(text[:QUERY_CHARACTERS])
-        known = {index: count for index in asked if (count := having.get(index))}
-        if not known:
-            return SparseVector([], [])
-        weights = inverse_frequency(list(known.values()), self.documents)
-        step = 2.0 ** (math.ceil(math.log2(weights.sum())) - _QUERY_BITS)
-        rounded = np.maximum(np.rint(weights / step), 1) * step
-        return SparseVector(list(known), rounded.tolist())
-
-    def score(self, text: str, query: SparseVector) -> float:
-        """The score of a text without a title, not rounded: to compare a few passages by."""
-        counts, settings = self._analyzer.count(text), self.settings
-        # In floats of Python: arrays of a few numbers take ten times as long.
-        norm = 1 - settings.b + settings.b * counts.total() / self.average_length
-        saturation, least = settings.k1 * max(norm, 1e-9), settings.delta / (settings.k1 + 1)
-        return sum(
-            value * (counts[one] / (counts[one] + saturation) + least) / (1 + least)
-            for one, value in zip(query.indices, query.values, strict=True)
-            if one in counts
-        )
 
     def weights(
         self, texts: ArrayLike, titles: ArrayLike, lengths: ArrayLike, title_lengths: ArrayLike
@@ -285,71 +226,16 @@ class Bm25Model:
         exact = _saturated(frequencies, settings)
         return np.asarray(np.maximum(np.rint(exact * _WEIGHT_STEPS), 1) / _WEIGHT_STEPS)
 
-    def as_json(self, *, frequencies: bool) -> JsonObject:
-        """The form that `from_json` reads. `frequencies`: packed, if nothing else has them."""
-        packed = _pack_frequencies(self.frequencies) if frequencies else ""
-        return asdict(replace(self, frequencies={})) | {"frequencies": packed}
 
-    @classmethod
-    def from_json(cls, value: JsonObject) -> "Bm25Model":
-        """What `as_json` made of a model; for anything else, one of NOT_A_MODEL."""
-        packed = value["frequencies"]
-        parts = {
-            "settings": Bm25Settings(**value["settings"]),
-            "frequencies": _unpack_frequencies(packed) if packed else {},
-        }
-        return cls(**value | parts)
-
-
-def _count(
-    document: Document, analyzer: Analyzer, settings: Bm25Settings
-) -> tuple[Counter[int], Counter[int]]:
-    """How often text and title have each term; a title that has no weight is not read."""
-    title = analyzer.count(document.title) if settings.title_weight else Counter[int]()
-    return analyzer.count(document.text), title
-
-
-def _pack_frequencies(frequencies: Mapping[int, int]) -> str:
-    """Term hashes and how many documents have each, as text of about four characters a term."""
-    table = np.array(sorted(frequencies.items()), np.int64).reshape(-1, 2).T
-    table[0] = np.diff(table[0], prepend=0)
-    # Byte by byte: the high bytes of all numbers together are nearly all zeros.
-    planes = np.ascontiguousarray(table, "<u4").view(np.uint8).reshape(2, -1, 4).transpose(0, 2, 1)
-    return base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
-
-
-def _unpack_frequencies(packed: str) -> dict[int, int]:
-    try:
-        content = zlib.decompress(base64.b64decode(packed, validate=True))
-        planes = np.frombuffer(content, np.uint8).reshape(2, 4, -1).transpose(0, 2, 1)
-    except zlib.error as error:
-        raise ValueError(f"the term frequencies are damaged ({error})") from None
-    table = np.ascontiguousarray(planes).view("<u4").reshape(2, -1)
-    indices = np.cumsum(table[0], dtype=np.int64)
-    return dict(zip(indices.tolist(), table[1].tolist(), strict=True))
-
-
-class _Postings(Mapping[int, int]):
-    """For each term, the rows that have it and its weight in each, as integers of `_WEIGHT_STEPS`.
-
-    As a mapping, how many rows have a term. `terms` are hashes, in order; `ends` says where the
-    postings of each end.
+class _Postings(NamedTuple):
+    """For each of `terms`, which are hashes in order, the rows that have it and its weight in each,
+    as integers of `_WEIGHT_STEPS`. `ends` says where the postings of each term end.
     """
 
-    def __init__(self, terms: _Array, ends: _Array, rows: _Array, weights: _Array) -> None:
-        self.terms, self.ends, self.rows, self.weights = terms, ends, rows, weights
-
-    def __getitem__(self, term: int) -> int:
-        span = self.span(term)
-        if span == (0, 0):
-            raise KeyError(term)
-        return span[1] - span[0]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.terms.tolist())
-
-    def __len__(self) -> int:
-        return len(self.terms)
+    terms: _Array
+    ends: _Array
+    rows: _Array
+    weights: _Array
 
     def span(self, term: int) -> tuple[int, int]:
         """Where the postings of a term are; (0, 0) for a term that no row has."""
@@ -358,20 +244,19 @@ class _Postings(Mapping[int, int]):
             return 0, 0
         return int(self.ends[place - 1]) if place else 0, int(self.ends[place])
 
-    def of(self, query: SparseVector) -> Iterator[tuple[_Array, _Array]]:
+    def of(self, query: WeightedTerms) -> Iterator[tuple[_Array, _Array]]:
         """For each term of a query, the rows that have it and what it adds to their scores."""
-        for term, value in zip(query.indices, query.values, strict=True):
+        for term, value in query.items():
             start, end = self.span(term)
-            if end > start:
-                added = self.weights[start:end] * np.float32(value / _WEIGHT_STEPS)
-                yield self.rows[start:end], added
+            added = self.weights[start:end] * np.float32(value / _WEIGHT_STEPS)
+            yield self.rows[start:end], added
 
 
 class Bm25Index:
     """BM25 over titles and texts: Bm25Index(documents).search("green tea", 10)
 
-    Ranks as an index of the same documents in Qdrant does; safe to ask from several threads.
-    `folder`: an empty one to write the arrays to, which are in memory otherwise.
+    Safe to use from several threads. `folder`: an empty one to write the arrays to, which are in
+    memory otherwise.
     """
 
     def __init__(
@@ -384,51 +269,71 @@ class Bm25Index:
     ) -> None:
         counter = _Counter(folder, settings or Bm25Settings())
         counter.count(documents, progress)
-        self._set(*counter.postings(), counter.ids)
+        self.model, self._postings = counter.postings()
+        self.ids: Sequence[str] = counter.ids  # of all documents, in the order of the corpus
 
     @classmethod
     def open(cls, folder: Path) -> "Bm25Index":
         """The index that was sealed in a folder; `DamagedIndexError` if it is not as sealed."""
-        about = check_folder(folder)
-        arrays = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
+        about = check_folder(folder)["bm25"]
+        arrays = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _Postings._fields)
         opened = cls.__new__(cls)
-        opened._set(
-            Bm25Model.from_json(about["bm25"]),
-            _Postings(*(one.view(np.ndarray) for one in arrays)),
-            json.loads(read_file(folder / _IDS, limit=_MAX_IDS)),
-        )
+        opened.model = Bm25Model(**about | {"settings": Bm25Settings(**about["settings"])})
+        opened._postings = _Postings(*(one.view(np.ndarray) for one in arrays))
+        opened.ids = json.loads(read_file(folder / _IDS, limit=_MAX_IDS))
         return opened
-
-    def _set(self, model: Bm25Model, postings: _Postings, ids: Sequence[str]) -> None:
-        self.model = replace(model, frequencies=postings)
-        """Everything that a score depends on but the texts."""
-        self.ids = ids
-        """Of all documents, in the order of the corpus."""
-        self._postings = postings
 
     @cached_property
     def row_of(self) -> dict[str, int]:
         """The place of each document in `ids`."""
         return {doc_id: row for row, doc_id in enumerate(self.ids)}
 
+    @cached_property
+    def _analyzer(self) -> Analyzer:
+        return open_analyzer(self.model.language)
+
     def search(self, query: str, top_k: int) -> list[tuple[str, float]]:
         """Documents that share a word with the query, best first; ties in the order of ids."""
-        scores = self.scores(self.model.query(query))
-        rows = np.flatnonzero(scores)
-        best = rows[self.best(scores[rows], top_k, rows)]
-        return [(self.ids[row], float(scores[row])) for row in best.tolist()]
+        return list(self.find(self.query(query), top_k).items())
 
-    def scores(self, query: SparseVector) -> NDArray[np.float32]:
-        """The score of each document; 0 for one without a word of the query.
+    def terms(self, text: str) -> list[str]:
+        """The words of a query or a passage as they are counted, in order."""
+        return self._analyzer.terms(text)
 
-        Exact whatever the order of the terms, as weights are rounded to steps.
+    def query(self, text: str) -> WeightedTerms:
+        """The terms to search for: each known one once, however often it was written."""
+        having: dict[int, int] = {}
+        for term in self._analyzer.count_query(text[:QUERY_CHARACTERS]):
+            start, end = self._postings.span(term)
+            if end > start:
+                having[term] = end - start
+        if not having:
+            return {}
+        weights = inverse_frequency(list(having.values()), self.model.documents)
+        step = 2.0 ** (math.ceil(math.log2(weights.sum())) - _QUERY_BITS)
+        rounded = np.maximum(np.rint(weights / step), 1) * step
+        return dict(zip(having, rounded.tolist(), strict=True))
+
+    def find(
+        self, query: WeightedTerms, count: int = 0, *, among: Collection[str] | None = None
+    ) -> dict[str, float]:
+        """The scores of documents that share a word with the query: of the best `count`, best
+        first, equal ones in the order of ids; of all for 0. `among`: of these documents alone.
         """
-        scores = np.zeros(len(self.ids), np.float32)
-        for rows, added in self._postings.of(query):
-            scores[rows] += added
-        return scores
+        if among is None:
+            found = np.zeros(len(self.ids), np.float32)
+            for rows, added in self._postings.of(query):
+                found[rows] += added
+            rows = np.flatnonzero(found)
+            found = found[rows]
+        else:
+            rows = np.array(sorted(map(self.row_of.__getitem__, among)), np.int64)
+            found = self._scores_of(rows, query)
+            rows, found = rows[found > 0], found[found > 0]
+        best = self.best(found, count, rows) if count or among is None else range(len(rows))
+        return {self.ids[rows[place]]: float(found[place]) for place in best}
 
-    def scores_of(self, wanted: _Array, query: SparseVector) -> NDArray[np.float32]:
+    def _scores_of(self, wanted: _Array, query: WeightedTerms) -> NDArray[np.float32]:
         """The scores of a few rows: they are looked up among those that have each term."""
         scores, wanted = np.zeros(len(wanted), np.float32), wanted.astype(np.uint32)
         for rows, added in self._postings.of(query):
@@ -445,10 +350,30 @@ class Bm25Index:
         places = places[np.argsort(-scores[places], kind="stable")]
         ranked = scores[places]
         if not (ranked[1:] == ranked[:-1]).any():  # nearly always, and several times as quick
-            return [int(place) for place in places[:count]]
+            return [int(place) for place in places[: count or None]]
         pairs = zip(scores[places].tolist(), places.tolist(), strict=True)
         ties = sorted((-score, self.ids[rows[place]], place) for score, place in pairs)
-        return [place for _, _, place in ties[:count]]
+        return [place for _, _, place in ties[: count or None]]
+
+    def score_text(self, text: str, query: WeightedTerms) -> float:
+        """The score of a text without a title, not rounded: to compare a few passages by."""
+        counts, settings = self._analyzer.count(text), self.model.settings
+        # In floats of Python: arrays of a few numbers take ten times as long.
+        norm = 1 - settings.b + settings.b * counts.total() / self.model.average_length
+        saturation, least = settings.k1 * max(norm, 1e-9), settings.delta / (settings.k1 + 1)
+        return sum(
+            value * (counts[one] / (counts[one] + saturation) + least) / (1 + least)
+            for one, value in query.items()
+            if one in counts
+        )
+
+
+def _count(
+    document: Document, analyzer: Analyzer, settings: Bm25Settings
+) -> tuple[Counter[int], Counter[int]]:
+    """How often text and title have each term; a title that has no weight is not read."""
+    title = analyzer.count(document.title) if settings.title_weight else Counter[int]()
+    return analyzer.count(document.text), title
 
 
 @dataclass(frozen=True)
@@ -611,7 +536,7 @@ def _written(path: Path, dataset: Dataset, settings: Bm25Settings, progress: Pro
     """Under the lock: nobody else writes an index of this name."""
     with writing_folder(path) as part:
         index = Bm25Index(dataset.documents.values(), settings, progress, folder=part)
-        seal(part, {"bm25": index.model.as_json(frequencies=False)})
+        seal(part, {"bm25": asdict(index.model)})
     name = path.name.rpartition("-")[0]
     for other in path.parent.iterdir():
         # Of an earlier state of the documents or version; who searches it has its files open.

@@ -10,9 +10,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache as cached
+from itertools import islice
 from pathlib import Path
 
 from assay.data.cache import cache_folder
@@ -21,7 +22,7 @@ from assay.data.stored_documents import StoredDocuments
 from assay.errors import SearchUnavailable, TuningDeclined, UsageError
 from assay.progress import Progress, silent
 from assay.search import Mode
-from assay.search.bm25 import Bm25Settings, open_bm25
+from assay.search.bm25 import Bm25Index, Bm25Settings, open_bm25
 from assay.search.chunks import Chunk, split_documents
 from assay.search.embedding import (
     BUILTIN_EMBEDDER,
@@ -32,8 +33,15 @@ from assay.search.embedding import (
 )
 from assay.search.retriever import Retriever
 from assay.search.sealed_folder import DamagedIndexError
-from assay.search.store import EmbeddedPart, Index, IndexKey, Manifest, OpenWords, Store
-from assay.search.vector_metric import NO_METRIC, CorpusMetric, fit_metric
+from assay.search.store import (
+    CorpusMetric,
+    EmbeddedPart,
+    Index,
+    IndexKey,
+    Manifest,
+    Store,
+    fit_metric,
+)
 from assay.search.workers import Workers, ahead, usable_cores
 
 _log = logging.getLogger(__name__)
@@ -69,35 +77,21 @@ def open_retriever(
     adds the ranking of `assay tune`, or learns one from the train split now, which takes minutes.
     `url`: of a Qdrant server, else QDRANT_URL, else a folder. `bm25`: else as in the environment.
     """
-    dataset.require_documents("a search")
     bm25 = bm25 or Bm25Settings.from_environment()
     if mode == "bm25":
-        return _open_words(dataset, bm25, progress)
+        return Retriever(dataset.documents, open_bm25(dataset, bm25, progress), mode="bm25")
+    dataset.require_documents("an index")
     embedder = embedder or open_embedder()
     if mode == "tuned":
         _require_tunable(dataset, embedder)
     store = store or open_store(dataset.name, embedder, url)
-    index, _ = _open_index(dataset, embedder, store, progress, bm25, VectorCache())
-    retriever = Retriever(index, embedder, mode)
+    words, index, _ = _open_index(dataset, embedder, store, progress, bm25, VectorCache())
+    retriever = Retriever(dataset.documents, words, index, embedder, mode)
     if mode != "tuned":
         return retriever
     from assay.search.tuning.tune import open_tuned  # brings scipy, for this mode alone
 
-    try:
-        ranker = open_tuned(dataset, embedder, retriever, progress=progress)
-    except BaseException:
-        retriever.close()
-        raise
-    return retriever.with_ranking(ranker, list(dataset.documents))
-
-
-def _open_words(dataset: Dataset, bm25: Bm25Settings, progress: Progress) -> Retriever:
-    from assay.search.array_store import ArrayIndex
-
-    words = open_bm25(dataset, bm25, progress)
-    key = IndexKey(dataset.corpus_fingerprint, "", bm25.as_text(), words.model.language)
-    manifest = Manifest(key, len(words.ids), 0, _version(), words.model, NO_METRIC)
-    return Retriever(ArrayIndex(dataset, words, manifest), None, "bm25")
+    return retriever.with_ranking(open_tuned(dataset, embedder, retriever, progress=progress))
 
 
 def build_index(
@@ -112,10 +106,9 @@ def build_index(
     """Bring the store's index up to the documents. Searches see the old one until the end."""
     started, cache = time.monotonic(), cache or VectorCache()
     bm25 = bm25 or Bm25Settings.from_environment()
-    index, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache, deep=True)
-    index.close()
-    seconds, language = time.monotonic() - started, index.manifest.bm25.language
-    return IndexReport(len(dataset.documents), cache.computed, rebuilt, seconds, language)
+    words, _, rebuilt = _open_index(dataset, embedder, store, progress, bm25, cache, deep=True)
+    seconds = time.monotonic() - started
+    return IndexReport(len(words.ids), cache.computed, rebuilt, seconds, words.model.language)
 
 
 def _open_index(
@@ -127,16 +120,19 @@ def _open_index(
     cache: VectorCache,
     *,
     deep: bool = False,
-) -> tuple[Index, bool]:
-    """The index of these documents and settings, and whether it had to be built."""
-    language = bm25.language_for(dataset.documents.values())
-    key = IndexKey(store.fingerprint(dataset), embedder.name, bm25.as_text(), language)
+) -> tuple[Bm25Index, Index, bool]:
+    """The words and the vectors of these documents, and whether an index had to be built."""
+    key = IndexKey(dataset.corpus_fingerprint, embedder.name)
     words = cached(lambda: open_bm25(dataset, bm25, progress))
-    if found := _open_if_intact(store, key, dataset, words, deep=deep):
-        return found, False
+    with suppress(DamagedIndexError):
+        if found := store.open(key, words, deep=deep):
+            return words(), found, False
     with store.lock(progress):
-        if found := _open_if_intact(store, key, dataset, words, deep=deep, warn=True):
-            return found, False  # another process was quicker
+        try:
+            if found := store.open(key, words, deep=deep):
+                return words(), found, False  # another process was quicker
+        except DamagedIndexError as error:
+            _log.warning("%s: it is rebuilt, with vectors from the cache", error.damage)
         # Documents that do not stay in memory are read by other processes as well as by this one.
         documents = dataset.documents
         on_disk = isinstance(documents, StoredDocuments)
@@ -149,45 +145,18 @@ def _open_index(
         with Workers(context, 1 + usable_cores() if on_disk else 0) as workers:
             counted = workers.submit(_count_words) if on_disk else None
             metric = fit_metric(documents, embedder, cache, progress)
-
-            def manifest() -> Manifest:
-                if counted is not None:
-                    progress("counting words", 0, None)
-                    counted.result()  # they are in the cache now
-                model, size = words().model, len(words().ids)
-                return Manifest(key, size, embedder.dimension, _version(), model, metric)
-
             with cache.written_by(workers) if on_disk else nullcontext():
                 parts = _embedded(dataset, embedder, metric, cache, workers, progress)
-                store.write(key, cached(manifest), dataset, ahead(parts) if on_disk else parts)
-        if found := store.open(key, dataset, words):
-            return found, True
+                manifest = Manifest(key, embedder.dimension, metric)
+                store.write(manifest, ahead(parts) if on_disk else parts)
+            if counted is not None:
+                progress("counting words", 0, None)
+                counted.result()  # they are in the cache now
+        if found := store.open(key, words):
+            return words(), found, True
     raise SearchUnavailable(
         f"another command has replaced the index at {store.where} in the meantime: run this again"
     )
-
-
-def _version() -> str:
-    from importlib.metadata import version  # brings email: only what is written needs it
-
-    return version("agent-assay")
-
-
-def _open_if_intact(
-    store: Store,
-    key: IndexKey,
-    dataset: Dataset,
-    words: OpenWords,
-    *,
-    deep: bool,
-    warn: bool = False,
-) -> Index | None:
-    try:
-        return store.open(key, dataset, words, deep=deep)
-    except DamagedIndexError as error:
-        if warn:
-            _log.warning("%s: it is rebuilt, with vectors from the cache", error.damage)
-        return None
 
 
 @dataclass(frozen=True)
@@ -220,6 +189,7 @@ def _embedded(
 ) -> Iterator[EmbeddedPart]:
     """All documents with their vectors, at least some hundred at a time."""
     total, size = len(dataset.documents), max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
+    ids = iter(dataset.documents)
     rows = [slice(start, min(start + size, total)) for start in range(0, total, size)]
     for part, chunks in zip(rows, workers.map(_split, ((one,) for one in rows)), strict=True):
         counts = [len(one) for one in chunks]
@@ -232,7 +202,7 @@ def _embedded(
 
         vectors = metric.apply(cache.embed(texts, embedder, in_documents))
         progress("indexing documents", part.stop, total)
-        yield EmbeddedPart(counts, spans, vectors)
+        yield EmbeddedPart(list(islice(ids, len(counts))), counts, spans, vectors)
 
 
 def _require_tunable(dataset: Dataset, embedder: Embedder) -> None:

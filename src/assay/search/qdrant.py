@@ -5,33 +5,27 @@ never see an index that is being written. With several addresses, a request goes
 answered last, and to the next one if that does not respond.
 """
 
-import hashlib
-import json
 import logging
 import re
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from http import HTTPStatus
-from itertools import chain, islice
-from typing import Any, TypeVar, cast
+from itertools import islice
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import numpy as np
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from assay.data.dataset import Dataset, Document
 from assay.errors import GATEWAY_ERRORS, SearchError, SearchUnavailable, UsageError
 from assay.net.redact import redact_url
 from assay.progress import Progress
-from assay.search.bm25 import Bm25Model, SparseVector
-from assay.search.chunks import shown_text
 from assay.search.embedding import Vectors
-from assay.search.filters import FilterCondition, as_texts
 from assay.search.store import (
     EmbeddedPart,
     IndexKey,
@@ -41,11 +35,7 @@ from assay.search.store import (
     Place,
     StoredChunk,
     batches,
-    plain_metadata,
 )
-from assay.text import strip_controls
-
-DENSE, BM25 = "dense", "bm25"
 
 # If the server compresses vectors, three times as many are found by these and scored whole.
 _RESCORED = models.SearchParams(
@@ -54,11 +44,12 @@ _RESCORED = models.SearchParams(
 _POINTS_IN_A_CALL = 256
 # Smaller segments are searched exactly, which is as quick; the default of Qdrant.
 _GRAPH_FROM_KB = 10_000
-# What a search needs to know of each point that it finds.
-_PLACE = ["doc_id", "chunk_index", "total_chunks"]
+# A filter names each chunk that it allows; of more documents, some of all points are asked for
+# until enough of them are allowed.
+_MAX_NAMED = 2000
+# Of a document as long as a book, so many chunks are scored when another signal found it.
+_CHUNKS_SCORED = 64
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assay:point")
-
-_Score = TypeVar("_Score", float, Near)
 
 _log = logging.getLogger(__name__)
 
@@ -95,23 +86,12 @@ class ServerStore:
         """The address without its secrets, and the collection."""
         return f"{self._url} (collection {self._alias!r})"
 
-    def fingerprint(self, dataset: Dataset) -> str:
-        """Of texts and metadata, which the server keeps and filters by."""
-        digest = hashlib.sha256(dataset.corpus_fingerprint.encode())
-        for document in dataset.documents.values():
-            if document.metadata:
-                about = json.dumps(dict(document.metadata), sort_keys=True, default=str)
-                digest.update(f"{document.id}\x1f{about}\x1e".encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
-
     def lock(self, _progress: Progress) -> AbstractContextManager[None]:
         """Nothing to lock: concurrent builds of the same index do not conflict, see `write`."""
         return nullcontext()
 
-    def open(
-        self, key: IndexKey, dataset: Dataset, words: OpenWords, *, deep: bool = False
-    ) -> "ServerIndex | None":
-        """The live collection, which has the words as well; None if it is of another key."""
+    def open(self, key: IndexKey, _words: OpenWords, *, deep: bool = False) -> "ServerIndex | None":
+        """The live collection; None if it is of another key."""
         if (live := self._live()) is None:
             return None
         with server_errors(self._url):
@@ -121,27 +101,20 @@ class ServerStore:
             return None
         return ServerIndex(self._client, live, manifest, self._url, keep=self)
 
-    def write(
-        self,
-        key: IndexKey,
-        manifest: Callable[[], Manifest],
-        dataset: Dataset,
-        parts: Iterable[EmbeddedPart],
-    ) -> None:
+    def write(self, manifest: Manifest, parts: Iterable[EmbeddedPart]) -> None:
         """Into a collection named after what it will hold: a build that was killed is taken up
         again, and two processes that build the same index write the same points.
         """
-        name, about = f"{self._alias}--{key.digest()}", manifest()
+        name = f"{self._alias}--{manifest.key.digest()}"
         with server_errors(self._url):
             if name == self._live():  # a rebuild of what is live: never write into it
                 name += "-again"
             if not self._client.collection_exists(name):
-                self._create(name, about.dimension)
-            documents = iter(dataset.documents.values())
-            points = chain.from_iterable(_points(documents, one, about.bm25) for one in parts)
+                self._create(name, manifest.dimension)
+            points = (point for one in parts for point in _points(one))
             for some in batches(points, _POINTS_IN_A_CALL):
                 self._client.upsert(name, some, wait=True)
-            self._switch(name, about)
+            self._switch(name, manifest)
 
     def _switch(self, name: str, manifest: Manifest) -> None:
         """Point the alias at a collection, then remove all others of this index."""
@@ -155,7 +128,7 @@ class ServerStore:
         self._client.update_collection(
             name,
             optimizers_config=models.OptimizersConfigDiff(indexing_threshold=_GRAPH_FROM_KB),
-            metadata={"manifest": manifest.as_json(frequencies=True)},
+            metadata={"manifest": manifest.as_json()},
         )
         self._client.update_collection_aliases(operations)
         ours = re.compile(rf"{re.escape(self._alias)}--[0-9a-f]{{12}}(-again)?")  # see `write`
@@ -173,10 +146,7 @@ class ServerStore:
         try:
             self._client.create_collection(
                 name,
-                vectors_config={
-                    DENSE: models.VectorParams(size=dimension, distance=models.Distance.COSINE)
-                },
-                sparse_vectors_config={BM25: models.SparseVectorParams()},
+                vectors_config=models.VectorParams(size=dimension, distance=models.Distance.COSINE),
                 shard_number=self._shards,
                 replication_factor=self._copies,
                 # The graph of neighbors is built once, after the last point: see `_switch`.
@@ -205,38 +175,15 @@ class ServerStore:
         return names[0] if names else None
 
 
-def _points(
-    documents: Iterator[Document], part: EmbeddedPart, bm25: Bm25Model
-) -> Iterator[models.PointStruct]:
-    """One for each chunk. BM25 is of the whole document and on its first chunk: it reads texts of
-    any length, and its document counts stay those of documents.
-    """
+def _points(part: EmbeddedPart) -> Iterator[models.PointStruct]:
     places = zip(part.spans, part.vectors, strict=True)
-    for count, document in zip(part.counts, documents, strict=False):
-        for index, (span, row) in enumerate(islice(places, count)):
-            vectors: dict[str, Any] = {DENSE: row.tolist()}
-            if index == 0 and (words := bm25.document(document)):
-                vectors[BM25] = _sparse(words)
-            payload = {
-                "doc_id": document.id,
-                "title": strip_controls(document.title),
-                "text": shown_text(document, span, count),
-                "chunk_index": index,
-                "total_chunks": count,
-                "metadata": plain_metadata(document),
-            }
-            point = _point_id(document.id, index)
-            yield models.PointStruct(id=point, vector=vectors, payload=payload)
-
-
-def _sparse(vector: SparseVector) -> models.SparseVector:
-    return models.SparseVector(indices=vector.indices, values=vector.values)
-
-
-# Of a document as long as a book, so many chunks are scored when another signal found it.
-_CHUNKS_SCORED = 64
-# More than are needed, so that ties at the end seldom need a second look.
-_TIES = 20
+    for doc_id, total in zip(part.ids, part.counts, strict=True):
+        for chunk, (span, vector) in enumerate(islice(places, total)):
+            yield models.PointStruct(
+                id=_point_id(doc_id, chunk),
+                vector=vector.tolist(),
+                payload={"doc_id": doc_id, "chunk": chunk, "total": total, "span": list(span)},
+            )
 
 
 class ServerIndex:
@@ -251,136 +198,77 @@ class ServerIndex:
     ) -> None:
         self._client, self._collection, self._url, self._keep = client, collection, url, keep
         self.manifest = manifest
-        self._total_chunks: dict[str, int] = {}  # of documents that were found
+        self._totals: dict[str, int] = {}  # chunks of the documents that were found
 
-    def lexical(
-        self,
-        query: SparseVector,
-        depth: int = 0,
-        *,
-        where: Sequence[FilterCondition] = (),
-        among: Collection[str] | None = None,
-    ) -> dict[str, float]:
-        """BM25 scores of documents that share a word with the query: see `Index`."""
-        if not query or (among is not None and not among):
-            return {}
-        if among is not None:
-            places = [(doc_id, 0) for doc_id in sorted(among)]
-            found = self._nearest(query, len(places), _filter(where, places))
-            return {doc_id: score for (doc_id, _), score in found.items()}
-        limit = depth + _TIES
-        while True:
-            found = self._nearest(query, limit, _filter(where))
-            scores = list(found.values())
-            # The engine breaks ties as it likes: all that tie with the last one are asked for.
-            if len(scores) < limit or scores[-1] < scores[depth - 1]:
-                return _best_first({doc_id: score for (doc_id, _), score in found.items()}, depth)
-            limit *= 4
-
-    def dense(
-        self,
-        vector: Vectors,
-        depth: int = 0,
-        *,
-        where: Sequence[FilterCondition] = (),
-        among: Collection[str] | None = None,
+    def nearest(
+        self, vector: Vectors, count: int = 0, *, among: Collection[str] | None = None
     ) -> dict[str, Near]:
         """The documents nearest to a vector: see `Index`."""
-        if among is not None:
-            if unknown := [(one, 0) for one in among if one not in self._total_chunks]:
-                for stored in self.fetch(unknown).values():
-                    self._total_chunks[stored.doc_id] = stored.total_chunks
-            places = [
-                (doc_id, chunk)
-                for doc_id in sorted(among)
-                for chunk in range(min(self._total_chunks.get(doc_id, 0), _CHUNKS_SCORED))
-            ]
-            if not places:
+        condition, limit = None, 2 * count
+        if among is not None and len(among) <= _MAX_NAMED:
+            named = self._named(among, None if count else _CHUNKS_SCORED)
+            if not named:
                 return {}
-            return _by_document(self._nearest(vector, len(places), _filter(where, places)))
-        limit = 2 * depth
-        while True:  # documents with many chunks: more chunks are asked for
-            found = self._nearest(vector, limit, _filter(where))
-            near = _by_document(found)
-            if len(near) >= depth or len(found) < limit:
-                return _best_first(near, depth)
+            condition = models.Filter(must=[models.HasIdCondition(has_id=named)])
+            limit = len(named)
+        while True:  # documents with many chunks, or few that are allowed: ask for more
+            found = self._points(vector, limit, condition)
+            near: dict[str, Near] = {}
+            for (doc_id, chunk), score in found.items():
+                if among is None or doc_id in among:
+                    near.setdefault(doc_id, Near(score, chunk))
+            if len(near) >= count or len(found) < limit or condition:
+                # Equal scores in the order of ids, whatever order the server has them in.
+                order = sorted(near, key=lambda one: (-near[one].score, one))
+                return {one: near[one] for one in order[: count or None]}
             limit *= 4
 
-    def fetch(self, places: Sequence[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
-        """The chunks that exist; with dense vectors if asked for."""
+    def _named(self, doc_ids: Collection[str], most: int | None) -> list[models.ExtendedPointId]:
+        """The points of these documents, at most so many of each."""
+        unknown = [(one, 0) for one in doc_ids if one not in self._totals]
+        self._totals |= {place[0]: one.total for place, one in self.chunks(unknown).items()}
+        return [
+            _point_id(doc_id, chunk)
+            for doc_id in sorted(doc_ids)
+            for chunk in range(self._totals.get(doc_id, 0))[:most]
+        ]
+
+    def chunks(self, places: Iterable[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
+        """Those that exist; with vectors if asked for."""
         ids = [_point_id(*place) for place in places]
         if not ids:
             return {}
         with server_errors(self._url):
-            records = self._client.retrieve(
-                self._collection, ids, with_vectors=[DENSE] if vectors else False
-            )
+            records = self._client.retrieve(self._collection, ids, with_vectors=vectors)
         found = {}
         for record in records:
-            stored: Any = record.vector or {}
-            chunk = StoredChunk(**record.payload or {}, vector=stored.get(DENSE, ()))
-            found[chunk.doc_id, chunk.chunk_index] = chunk
+            about: Any = record.payload
+            vector = cast(list[float], record.vector or ())
+            start, stop = about["span"]
+            chunk = StoredChunk((start, stop), about["total"], vector)
+            found[about["doc_id"], about["chunk"]] = chunk
         return found
 
-    def close(self) -> None:
-        """The connections are the store's, which may open another index."""
-
-    def _nearest(
-        self, vector: Vectors | SparseVector, limit: int, condition: models.Filter | None
+    def _points(
+        self, vector: Vectors, limit: int, condition: models.Filter | None
     ) -> dict[Place, float]:
         """The best chunks, best first."""
-        words = isinstance(vector, SparseVector)
         with server_errors(self._url):
             answer = self._client.query_points(
                 self._collection,
-                query=_sparse(vector) if isinstance(vector, SparseVector) else vector.tolist(),
-                using=BM25 if words else DENSE,
+                query=vector.tolist(),
                 limit=limit,
                 query_filter=condition,
-                search_params=None if words else _RESCORED,
-                with_payload=_PLACE,
+                search_params=_RESCORED,
+                with_payload=["doc_id", "chunk", "total"],
             )
         found = {}
         for point in answer.points:
-            doc_id, chunk, total = ((point.payload or {})[name] for name in _PLACE)
-            self._total_chunks[doc_id] = total
+            about: Any = point.payload
+            self._totals[about["doc_id"]] = about["total"]
             # JSON carries a 32-bit float in few digits: back to the number that it was.
-            found[doc_id, chunk] = float(np.float32(point.score))
+            found[about["doc_id"], about["chunk"]] = float(np.float32(point.score))
         return found
-
-
-def _by_document(found: Mapping[Place, float]) -> dict[str, Near]:
-    """Best first comes in, so the first chunk of a document is its best."""
-    near: dict[str, Near] = {}
-    for (doc_id, chunk), score in found.items():
-        near.setdefault(doc_id, Near(score, chunk))
-    return near
-
-
-def _best_first(found: Mapping[str, _Score], depth: int) -> dict[str, _Score]:
-    """Equal scores in the order of ids, whatever order the server has them in."""
-    score = {one: value.score if isinstance(value, Near) else value for one, value in found.items()}
-    return {one: found[one] for one in sorted(found, key=lambda one: (-score[one], one))[:depth]}
-
-
-def _filter(
-    where: Sequence[FilterCondition], among: Sequence[Place] | None = None
-) -> models.Filter | None:
-    must: list[Any] = [_condition(one) for one in where]
-    if among is not None:
-        must.append(models.HasIdCondition(has_id=[_point_id(*place) for place in among]))
-    return models.Filter(must=must) if must else None
-
-
-def _condition(condition: FilterCondition) -> models.FieldCondition:
-    if condition.bounds is not None:
-        kind: Any = models.DatetimeRange if as_texts(condition.bounds) else models.Range
-        return models.FieldCondition(key=condition.key, range=kind(**condition.bounds))
-    values: list[Any] = list(condition.values)
-    match: Any = (
-        models.MatchValue(value=values[0]) if len(values) == 1 else models.MatchAny(any=values)
-    )
-    return models.FieldCondition(key=condition.key, match=match)
 
 
 # For the state of a node, and for a search before the next node is asked.

@@ -6,19 +6,24 @@ are mixed, the convex combination with theoretical minima (both 0 here) of Bruch
 and checked on SciFact train.
 """
 
+import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from assay.data.dataset import Document
 from assay.errors import SearchError, UsageError
+from assay.net.json import JsonObject
 from assay.search import MODES, Mode
-from assay.search.bm25 import QUERY_CHARACTERS, SparseVector
+from assay.search.bm25 import QUERY_CHARACTERS, Bm25Index, Bm25Model
+from assay.search.chunks import shown_text
 from assay.search.embedding import Embedder, Vectors
-from assay.search.filters import FilterCondition, conditions
-from assay.search.store import Index, Manifest, Near, Place, StoredChunk
+from assay.search.filters import conditions, meets
+from assay.search.store import Index, Near, Place, StoredChunk
 from assay.text import strip_controls
 
 if TYPE_CHECKING:
@@ -39,7 +44,8 @@ FEEDBACK_WEIGHT = 1.0
 FEEDBACK_POWER = 3
 
 _Key = TypeVar("_Key", str, int)
-_Where = Sequence[FilterCondition]
+# The documents that meet a filter; None without one.
+_Allowed = Collection[str] | None
 
 
 class Ranked(NamedTuple):
@@ -135,8 +141,7 @@ class _FusionTrace:
 @dataclass(frozen=True, slots=True)
 class _Ranking:
     """Document ids best first, their scores, their best chunks, and the order of documents in each
-    signal. `shares`: of a blend, what each ranking adds to a document's score. `stored`: chunks
-    that were fetched on the way.
+    signal. `shares`: of a blend, what each ranking adds to a document's score.
     """
 
     order: Sequence[str]
@@ -145,33 +150,37 @@ class _Ranking:
     signals: Mapping[str, Mapping[str, int]]
     trace: _FusionTrace | None = None
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    stored: Mapping[Place, StoredChunk] = field(default_factory=dict)
 
 
 class Retriever:
-    """Searches one index in every mode; safe to use from several threads at once."""
+    """Searches the documents of one data set; safe to use from several threads at once.
+
+    Without an `index`, which has the vectors, there is only mode bm25. `ranker`: for mode tuned;
+    its numbers are the places of the documents in the data set.
+    """
 
     def __init__(
         self,
-        index: Index,
-        embedder: Embedder | None,
+        documents: Mapping[str, Document],
+        words: Bm25Index,
+        index: Index | None = None,
+        embedder: Embedder | None = None,
         mode: Mode = "hybrid",
         *,
         ranker: "TunedRanker | None" = None,
-        doc_ids: Sequence[str] = (),
     ) -> None:
-        self._index, self._embedder, self._mode = index, embedder, mode
-        self._ranker, self._doc_ids = ranker, doc_ids
-        self._bm25 = index.manifest.bm25
+        self._documents, self._words, self._index = documents, words, index
+        self._embedder, self._mode, self._ranker = embedder, mode, ranker
 
-    def with_ranking(self, ranker: "TunedRanker", doc_ids: Sequence[str]) -> "Retriever":
-        """The same index with a tuned mode; `doc_ids`: what the ranker's numbers mean."""
-        return Retriever(self._index, self._embedder, self._mode, ranker=ranker, doc_ids=doc_ids)
+    def with_ranking(self, ranker: "TunedRanker") -> "Retriever":
+        """The same index with a tuned mode."""
+        parts = self._documents, self._words, self._index, self._embedder, self._mode
+        return Retriever(*parts, ranker=ranker)
 
     @property
-    def manifest(self) -> Manifest:
-        """What the index was made of, and how."""
-        return self._index.manifest
+    def bm25(self) -> Bm25Model:
+        """Settings, and what is known of the words of the documents."""
+        return self._words.model
 
     @property
     def learned_from(self) -> tuple[str, ...]:
@@ -179,8 +188,8 @@ class Retriever:
         return self._ranker.splits if self._ranker is not None else ()
 
     def close(self) -> None:
-        """Close the index."""
-        self._index.close()
+        """Let go of the index: its files and connections close with the last one who has it."""
+        self._index = None
 
     def __enter__(self) -> "Retriever":
         return self
@@ -201,7 +210,7 @@ class Retriever:
         `mode`: another one than the retriever was opened with, if its index allows that.
         """
         chosen = check_request(query, top_k, mode or self._mode)
-        return self._hits(self._rank(readable_query(query), top_k, chosen, conditions(filters)))
+        return self._hits(self._rank(readable_query(query), top_k, chosen, self._allowed(filters)))
 
     def explain(
         self,
@@ -214,18 +223,18 @@ class Retriever:
         """What `search` returns, each with what its score is made of; takes a little longer."""
         chosen = check_request(query, top_k, mode or self._mode)
         text = readable_query(query)
-        ranking = self._rank(text, top_k, chosen, conditions(filters))
+        ranking = self._rank(text, top_k, chosen, self._allowed(filters))
         hits, trace = self._hits(ranking), ranking.trace
         doc_ids = [hit.doc_id for hit in hits]
         words = self._term_shares(text, doc_ids) if chosen != "dense" else {}
         judged = self._judged(text, doc_ids) if chosen == "tuned" and trace is None else {}
         places = [(hit.doc_id, hit.chunk_index) for hit in hits]
-        stored = self._index.fetch(places, vectors=True) if trace else {}
+        stored = self._vectors.chunks(places, vectors=True) if trace else {}
         explained = []
         for hit, place in zip(hits, places, strict=True):
-            vector = stored[place].vector if place in stored else ()
-            if trace is not None and len(vector):
-                shares = trace.shares(hit.doc_id, np.asarray(vector, np.float32))
+            if trace is not None and place in stored:
+                vector = np.asarray(stored[place].vector, np.float32)
+                shares = trace.shares(hit.doc_id, vector)
             else:
                 shares = dict(ranking.shares.get(hit.doc_id, {chosen: hit.score}))
             found = Explanation(
@@ -237,85 +246,96 @@ class Retriever:
             explained.append((hit, found))
         return explained
 
+    @property
+    def _vectors(self) -> Index:
+        if self._index is None:
+            raise UsageError("this index has words and no vectors: search it with mode bm25")
+        return self._index
+
+    def _allowed(self, filters: Mapping[str, object] | None) -> _Allowed:
+        if not (wanted := conditions(filters)):
+            return None
+        return {doc_id for doc_id, about in self._metadata.items() if meets(wanted, about)}
+
+    @cached_property
+    def _metadata(self) -> dict[str, JsonObject]:
+        """Of each document, parsed once: every filter asks about all of them."""
+        return {one.id: plain_metadata(one) for one in self._documents.values()}
+
     def _term_shares(self, text: str, doc_ids: Sequence[str]) -> dict[str, dict[str, float]]:
         """What each word of the query adds to the BM25 score of these documents.
 
         The index is asked word by word: it has the weights, and a chunk has only a part of the
         text.
         """
-        query = self._bm25.query(text)
-        values = dict(zip(query.indices, query.values, strict=True))
+        query = self._words.query(text)
         found: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
-        for term in dict.fromkeys(self._bm25.terms(text)):
+        for term in dict.fromkeys(self._words.terms(text)):
             index = zlib.crc32(term.encode())
-            if index in values:
-                word = SparseVector([index], [values[index]])
-                for doc_id, score in self._index.lexical(word, among=doc_ids).items():
+            if index in query:
+                word = {index: query[index]}
+                for doc_id, score in self._words.find(word, among=doc_ids).items():
                     found[doc_id][term] = score
         return found
 
     def _judged(self, text: str, doc_ids: Sequence[str]) -> dict[str, tuple[JudgedQuery, ...]]:
         assert self._ranker is not None
-        places = {doc_id: place for place, doc_id in enumerate(self._doc_ids)}
-        found = self._ranker.judged_for(
-            text, self._query_vector(text), [places[doc_id] for doc_id in doc_ids]
-        )
+        rows = [self._words.row_of[doc_id] for doc_id in doc_ids]
+        found = self._ranker.judged_for(text, self._query_vector(text), rows)
         return dict(zip(doc_ids, found, strict=True))
 
-    def _rank(self, text: str, top_k: int, mode: Mode, where: _Where) -> _Ranking:
+    def _rank(self, text: str, top_k: int, mode: Mode, allowed: _Allowed) -> _Ranking:
         if mode == "bm25":
-            return self._lexical(text, top_k, where)
-        vector = self._query_vector(text)
+            return self._lexical(text, top_k, allowed)
+        index, vector = self._vectors, self._query_vector(text)
         if mode == "tuned":
-            return self._tuned(text, vector, top_k, where)
-        vector = self._index.manifest.metric.apply(vector)
+            return self._tuned(text, vector, top_k, allowed)
+        vector = index.manifest.metric.apply(vector)
         if mode == "hybrid":
-            return self._hybrid(text, vector, top_k, where)
-        near = self._index.dense(vector, top_k, where=where)
+            return self._hybrid(text, vector, top_k, allowed)
+        near = index.nearest(vector, top_k, among=allowed)
         chunks = {doc_id: one.chunk for doc_id, one in near.items()}
         return _Ranking(list(near), _cosines(near), chunks, _ranks(dense=near))
 
     def _query_vector(self, text: str) -> Vectors:
-        if self._embedder is None:
-            raise UsageError("this index has words and no vectors: search it with mode bm25")
+        assert self._embedder is not None, "an index of vectors comes with its embedder"
         vectors = self._embedder.embed([self._embedder.prompts.query + text])
         return np.asarray(vectors[0], np.float32)
 
-    def _lexical(self, text: str, top_k: int, where: _Where) -> _Ranking:
-        query = self._bm25.query(text)
-        found = self._index.lexical(query, top_k, where=where)
+    def _lexical(self, text: str, top_k: int, allowed: _Allowed) -> _Ranking:
+        query = self._words.query(text)
+        found = self._words.find(query, top_k, among=allowed)
         scores = {doc_id: score / (score + BM25_MIDPOINT) for doc_id, score in found.items()}
         # BM25 is of whole documents: of their chunks, the one with most of the words is shown.
-        stored = self._index.fetch([(doc_id, 0) for doc_id in found])
-        several = [one for one in stored.values() if one.total_chunks > 1]
-        rest = [(one.doc_id, chunk) for one in several for chunk in range(1, one.total_chunks)]
-        stored |= self._index.fetch(rest)
+        first = self._index.chunks((doc_id, 0) for doc_id in found) if self._index else {}
+        several = [(place[0], one.total) for place, one in first.items() if one.total > 1]
+        places = [(doc_id, chunk) for doc_id, total in several for chunk in range(total)]
         best: dict[str, tuple[float, int]] = {}
-        for doc_id, chunk in [*((one.doc_id, 0) for one in several), *rest]:
-            score = (self._bm25.score(stored[doc_id, chunk].text, query), -chunk)
+        for (doc_id, chunk), (_, passage) in self._shown(places).items():
+            score = (self._words.score_text(passage, query), -chunk)
             best[doc_id] = max(score, best.get(doc_id, score))
         chunks = {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
-        return _Ranking(list(found), scores, chunks, _ranks(bm25=found), stored=stored)
+        return _Ranking(list(found), scores, chunks, _ranks(bm25=found))
 
-    def _hybrid(self, text: str, vector: Vectors, top_k: int, where: _Where) -> _Ranking:
+    def _hybrid(self, text: str, vector: Vectors, top_k: int, allowed: _Allowed) -> _Ranking:
         """BM25 and dense in two rounds: feedback from the first results refines the query."""
-        query, index = self._bm25.query(text), self._index
-        lexical = index.lexical(query, LEXICAL_DEPTH, where=where)
-        dense = index.dense(vector, DEPTH, where=where)
+        query, bm25, index = self._words.query(text), self._words, self._vectors
+        lexical = bm25.find(query, LEXICAL_DEPTH, among=allowed)
+        dense = index.nearest(vector, DEPTH, among=allowed)
         # Both signals for every candidate of a round: to a fusion, a missing score is a guess.
-        words = lexical | index.lexical(query, among=dense.keys() - lexical.keys())
-        near = dense | index.dense(vector, among=lexical.keys() - dense.keys())
+        words = lexical | bm25.find(query, among=dense.keys() - lexical.keys())
+        near = dense | index.nearest(vector, among=lexical.keys() - dense.keys())
         first = fuse(words, _cosines(near))
         places = [(doc_id, near[doc_id].chunk) for doc_id in ranked(first)[:FEEDBACK_DOCUMENTS]]
-        stored = index.fetch(places, vectors=True)
+        stored = index.chunks(places, vectors=True)
         best = {place[0]: stored[place].vector for place in places if place in stored}
         if not best:
             return _Ranking((), {}, {}, {})
         again = rocchio_feedback(vector, list(best.values()), [first[doc_id] for doc_id in best])
-        nearer = index.dense(again, DEPTH, where=where)
-        words |= index.lexical(query, among=nearer.keys() - near.keys())
+        nearer = index.nearest(again, DEPTH, among=allowed)
+        words |= bm25.find(query, among=nearer.keys() - near.keys())
         both = {one: words[one] for one in nearer.keys() | lexical.keys() if one in words}
-        near = nearer | index.dense(again, among=lexical.keys() - nearer.keys())
+        near = nearer | index.nearest(again, among=lexical.keys() - nearer.keys())
         cosines = _cosines(near)
         fused = fuse(both, cosines)
         # In proportion to the query's own best cosine: if nothing is near, scores are low.
@@ -329,21 +349,21 @@ class Retriever:
             _FusionTrace(both, cosines, scale, vector, again, tuple(best)),
         )
 
-    def _tuned(self, text: str, vector: Vectors, top_k: int, where: _Where) -> _Ranking:
+    def _tuned(self, text: str, vector: Vectors, top_k: int, allowed: _Allowed) -> _Ranking:
         if self._ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
-        found = self._ranker.rank(text, vector, len(self._doc_ids) if where else MAX_TOP_K)
-        vector = self._index.manifest.metric.apply(vector)
+        ids, index = self._words.ids, self._vectors
+        found = self._ranker.rank(text, vector, MAX_TOP_K if allowed is None else len(ids))
+        vector = index.manifest.metric.apply(vector)
         if found.trust <= 0:
-            return self._hybrid(text, vector, top_k, where)
-        ranking = {self._doc_ids[one.document]: one for one in found.documents}
-        allowed = self._index.dense(vector, among=ranking, where=where) if where else ranking
-        order = [doc_id for doc_id in ranking if doc_id in allowed][:MAX_TOP_K]
+            return self._hybrid(text, vector, top_k, allowed)
+        ranking = {ids[one.document]: one for one in found.documents}
+        order = [doc_id for doc_id in ranking if allowed is None or doc_id in allowed][:MAX_TOP_K]
         scores = {doc_id: ranking[doc_id].score for doc_id in order}
         shares: dict[str, dict[str, float]] = {}
         signals: dict[str, Mapping[str, int]] = {}
         if found.trust < 1:
-            untuned = self._hybrid(text, vector, MAX_TOP_K, where)
+            untuned = self._hybrid(text, vector, MAX_TOP_K, allowed)
             scores = blend(order, untuned.order, found.trust)
             learned = blend(order, (), found.trust)
             for doc_id, score in scores.items():
@@ -351,7 +371,7 @@ class Retriever:
                 shares[doc_id] = {"tuned": own, "hybrid": score - own}
             order, signals = ranked(scores), dict(untuned.signals)
         order = order[:top_k]
-        chunks = {one: near.chunk for one, near in self._index.dense(vector, among=order).items()}
+        chunks = {one: near.chunk for one, near in index.nearest(vector, among=order).items()}
         evidence: dict[str, dict[str, int]] = {}
         for doc_id in order:
             for kind, rank in ranking[doc_id].signals.items() if doc_id in ranking else ():
@@ -360,25 +380,42 @@ class Retriever:
 
     def _hits(self, ranking: _Ranking) -> list[SearchHit]:
         places = [(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
-        stored = ranking.stored or self._index.fetch(places)
-        return [
-            SearchHit(
-                doc_id=doc_id,
-                score=min(1.0, max(0.0, ranking.scores[doc_id])),
-                title=found.title,
-                text=found.text,
-                chunk_index=found.chunk_index,
-                total_chunks=found.total_chunks,
-                metadata=found.metadata,
-                signals={
-                    signal: ranks[doc_id]
-                    for signal, ranks in ranking.signals.items()
-                    if doc_id in ranks
-                },
+        hits = []
+        for (doc_id, chunk), (total, text) in self._shown(places).items():
+            document = self._documents[doc_id]
+            ranks = ((name, order.get(doc_id)) for name, order in ranking.signals.items())
+            hits.append(
+                SearchHit(
+                    doc_id=doc_id,
+                    score=min(1.0, max(0.0, ranking.scores[doc_id])),
+                    title=strip_controls(document.title),
+                    text=text,
+                    chunk_index=chunk,
+                    total_chunks=total,
+                    metadata=plain_metadata(document),
+                    signals={name: rank for name, rank in ranks if rank is not None},
+                )
             )
-            for doc_id, chunk in places
-            if (found := stored.get((doc_id, chunk)))
-        ]
+        return hits
+
+    def _shown(self, places: Sequence[Place]) -> dict[Place, tuple[int, str]]:
+        """Of each chunk, how many its document has, and the text; in the order of `places`."""
+        stored = self._index.chunks(places) if self._index else {}
+        shown = {}
+        for place in places:
+            span, total, _ = stored.get(place, StoredChunk((0, 0), 1))
+            shown[place] = total, shown_text(self._documents[place[0]], span, total)
+        return shown
+
+
+def plain_metadata(document: Document) -> JsonObject:
+    """The metadata of a document as JSON can hold it, without control characters."""
+    values = document.metadata.values()
+    if all(type(one) is int or (type(one) is str and one.isprintable()) for one in values):
+        return dict(document.metadata)  # the usual ones, without a way through JSON
+    text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
+    metadata: JsonObject = json.loads(strip_controls(text))
+    return metadata
 
 
 def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, float]:

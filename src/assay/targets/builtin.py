@@ -94,9 +94,8 @@ class BuiltinAgent:
 
     async def open(self) -> None:
         """Load or build the index."""
-        load = self._load_lexical if self._mode == "bm25" else self._load_retriever
         try:
-            self._search = await self._threads.run(load)
+            self._search = await self._threads.run(self._load_retriever)
         except SearchUnavailable as error:
             raise TargetError(str(error)) from error
 
@@ -136,18 +135,6 @@ class BuiltinAgent:
         )
         return await self._answers.from_passages(query, passages)
 
-    def _load_lexical(self) -> _Search:
-        from assay.search.bm25 import open_bm25
-
-        index = open_bm25(self._dataset, self._bm25, self._progress)
-        settings = {"mode": "bm25", "bm25": self._described(index.model.language)}
-        self.info = replace(self.info, retriever=settings)
-        return lambda query, top_k: list(index.search(query, top_k))
-
-    def _described(self, language: str) -> str:
-        """The settings of BM25 with the language that was detected."""
-        return str(replace(self._bm25, language=language))
-
     def _load_retriever(self) -> _Search:
         if self._mode == "tuned":  # this extra brings [search] too: one command, not two in turn
             require_extras("builtin:tuned", "lightgbm", "scipy", "threadpoolctl")
@@ -156,18 +143,14 @@ class BuiltinAgent:
         from assay.search.retriever import check_request
 
         mode = check_request("any", 1, self._mode)
-        embedder = open_embedder(self._embedder)
+        embedder = None if mode == "bm25" else open_embedder(self._embedder)
         retriever = open_retriever(
-            self._dataset,
-            mode,
-            embedder=embedder,
-            bm25=self._bm25,
-            progress=self._progress,
+            self._dataset, mode, embedder=embedder, bm25=self._bm25, progress=self._progress
         )
         self._close = retriever.close
-        model = retriever.manifest.bm25
-        words = self._described(model.language)
-        settings = {"mode": mode, "bm25": words, "embedder": embedder.name}
+        words = replace(self._bm25, language=retriever.bm25.language)
+        settings = {"mode": mode, "bm25": str(words)}
+        settings |= {"embedder": embedder.name} if embedder else {}
         self.info = replace(self.info, retriever=settings)
         if learned_from := retriever.learned_from:
             learned = f"learned from {' and '.join(learned_from)}"

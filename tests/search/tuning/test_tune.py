@@ -162,7 +162,7 @@ def test_a_model_of_another_bm25_is_learned_again(
 @pytest.mark.parametrize(
     "name",
     [
-        *("fit.py", "bm25.py", "retriever.py", "vector_metric.py"),
+        *("fit.py", "bm25.py", "retriever.py", "store.py"),
         *("analyzer.py", "chunks.py", "retriever.py"),
     ],
 )

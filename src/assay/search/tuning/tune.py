@@ -81,7 +81,7 @@ def learn(
 
 def _reading(retriever: Retriever) -> tuple[str, tuple[float, ...]]:
     """Language and constants of BM25 in the index."""
-    bm25 = retriever.manifest.bm25
+    bm25 = retriever.bm25
     return bm25.language, bm25_constants(bm25.settings)
 
 
@@ -140,7 +140,7 @@ def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:
 
 
 # The modules beside this package that a hybrid ranking is made by.
-_HYBRID = ("analyzer", "bm25", "chunks", "retriever", "vector_metric")
+_HYBRID = ("analyzer", "bm25", "chunks", "retriever", "store")
 
 
 def _code_version() -> str:

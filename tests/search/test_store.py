@@ -1,18 +1,21 @@
 """The metric of a corpus: what titles and their own texts differ in is damped."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.search.samples import WordEmbedder, indexed
+from tests.search.samples import WordEmbedder, corpus, indexed
 
 from assay.data import Document
 from assay.progress import Progress, silent
 from assay.search.array_store import ArrayStore
+from assay.search.bm25 import Bm25Index
 from assay.search.embedding import VectorCache, Vectors
-from assay.search.vector_metric import CorpusMetric, fit_metric
+from assay.search.index import build_index
+from assay.search.store import CorpusMetric, IndexKey, Manifest, fit_metric
 
 TOPICS = ("tea", "bread", "music", "rain")
 STYLE = 4
@@ -93,14 +96,14 @@ def test_without_enough_titles_vectors_stay_as_they_are(
     some: list[Document], tmp_path: Path
 ) -> None:
     metric = fitted(some, tmp_path)
-    assert not metric
+    assert not metric.kept
     vectors = StyleEmbedder().embed(["tea", "bread"])
     assert metric.apply(vectors) is vectors
 
 
 def test_titles_that_are_the_whole_texts_damp_nothing(tmp_path: Path) -> None:
     same = [replace(one, text="") for one in documents()]
-    assert not fitted(same, tmp_path)
+    assert not fitted(same, tmp_path).kept
 
 
 def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
@@ -114,9 +117,8 @@ def test_queries_and_documents_are_compared_in_the_metric(tmp_path: Path) -> Non
         for mode in ("dense", "hybrid"):
             hits = retriever.search("tea", 10, mode=mode)
             assert {int(hit.doc_id) % 4 for hit in hits} == {0}
-        metric = retriever.manifest.metric
         best = retriever.search("tea", 1, mode="dense")[0]
-    assert metric == fitted(documents(), tmp_path)
+    metric = fitted(documents(), tmp_path)
     texts = [f"{one.title} {one.text}".strip() for one in documents() if one.id == best.doc_id]
     query, document = (metric.apply(one) for one in embedder.embed(["tea", *texts]))
     assert best.score == pytest.approx(float(query @ document), abs=1e-5)
@@ -124,7 +126,14 @@ def test_queries_and_documents_are_compared_in_the_metric(tmp_path: Path) -> Non
 
 def test_it_is_fitted_again_when_the_corpus_changes(tmp_path: Path) -> None:
     embedder, store = StyleEmbedder(), ArrayStore(tmp_path / "index", "c")
-    with indexed(store, embedder, documents(7)) as few:
-        assert not few.manifest.metric
-    with indexed(store, embedder, documents(40)) as many:
-        assert many.manifest.metric
+    for count, is_fitted in ((7, False), (40, True)):
+        data = corpus(documents(count))
+        build_index(data, embedder, store)
+        index = store.open(IndexKey(data.corpus_fingerprint, "style"), lambda: Bm25Index([]))
+        assert index is not None
+        assert bool(index.manifest.metric.kept) is is_fitted
+
+
+def test_a_manifest_reads_what_it_wrote() -> None:
+    manifest = Manifest(IndexKey("corpus", "words"), 3, CorpusMetric("", []))
+    assert Manifest.from_json(json.loads(json.dumps(manifest.as_json())), "here") == manifest
