@@ -68,7 +68,7 @@ LAB: dict[str, Any] = {"documents": [TEA], "knowledgeBase": "lab"}
         ("RAG_RETRIEVE", {"query": "x", "topK": True}, "inputs.topK should be an integer"),
         ("RAG_RETRIEVE", {"query": "x", "top_k": 101}, "inputs.top_k should be less than"),
         ("RAG_RETRIEVE", {"query": "x", "where": "secret"}, "inputs.where should be an object"),
-        ("RAG_RETRIEVE", {"query": "x", "where": {"a": ["secret", None]}}, "inputs.metadataFilters"),
+        ("RAG_RETRIEVE", {"query": "x", "where": {"a": [None, "secret"]}}, "inputs.metadata"),
         ("RAG_INGEST", {}, "inputs.documents is missing"),
         ("RAG_INGEST", {**LAB, "documents": [{}]}, "inputs.documents.0.docId is missing"),
         ("RAG_INGEST", {**LAB, "knowledgeBase": "../up"}, "inputs.knowledgeBase contains"),
