@@ -85,16 +85,6 @@ async def test_a_creation_that_may_have_happened_is_not_repeated_blindly(
     assert len(server.notes) == 1
 
 
-async def test_a_change_by_somebody_else_is_not_written_over(
-    client: NotesClient, server: NotesServer
-) -> None:
-    note = await client.create("t", "x", "c")
-    server.notes[note.id].content = "theirs"
-    with pytest.raises(NotesError, match="changed by someone else"):
-        await client.update(note, "t", "ours")
-    assert server.notes[note.id].content == "theirs"
-
-
 async def test_a_change_whose_answer_was_lost_is_seen_to_have_happened(
     client: NotesClient, server: NotesServer
 ) -> None:

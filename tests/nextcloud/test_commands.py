@@ -96,7 +96,7 @@ def test_waiting_in_vain_ends_with_1_and_the_names(run: Run) -> None:
     done = run("upload", "--dataset", "tiny", *options)
     assert done.returncode == 1
     assert "20 documents are not found after " in done.stderr
-    assert ": 'd" in done.stderr
+    assert "such as 'd" in done.stderr
 
 
 def test_a_nextcloud_that_is_not_there_ends_with_3(run: Run) -> None:

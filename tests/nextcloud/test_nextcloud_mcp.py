@@ -21,9 +21,8 @@ from assay.data import Dataset, Document, load_dataset
 from assay.data.note_mapping import read_note_mapping
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
-from assay.nextcloud.client import NotesClient
-from assay.nextcloud.upload import upload_documents
-from assay.nextcloud.wait import NotRetrievable, sample_documents, wait_until_found
+from assay.nextcloud.client import NotesClient, NotesError
+from assay.nextcloud.upload import sample_documents, upload_documents, wait_until_found
 from assay.run.config import RunConfig
 from assay.targets import open_target
 from assay.targets.target_kinds import OpenContext
@@ -130,15 +129,15 @@ async def test_a_data_set_is_uploaded_waited_for_and_evaluated(
     agent = open_target(f"nextcloud:{mcp_url}", OpenContext(dataset))
     await agent.open()
     sample = sample_documents(dataset.documents, read_note_mapping(mapping_path), 10)
-    await wait_until_found(sample, agent, timeout=120, pause=0.5)
+    await wait_until_found(sample, agent.ask, timeout=120, pause=0.5)
 
     found = await agent.ask(next(iter(dataset.queries.values())).text, 5)
     assert len(found.scores) == len(found.doc_ids) == 5
     assert all(0 < relevance <= 1 for relevance in found.scores)
 
     stranger = Document("absent", "Zymurgy", "Zymurgy in Qaanaaq.")
-    with pytest.raises(NotRetrievable, match="'absent'"):
-        await wait_until_found([stranger], agent, timeout=2, pause=0.5)
+    with pytest.raises(NotesError, match="'absent'"):
+        await wait_until_found([stranger], agent.ask, timeout=2, pause=0.5)
 
     config = RunConfig(target=f"nextcloud:{mcp_url}", dataset="notes-part", top_k=10)
     outcome = await Evaluation.plan(config, dataset).start(agent, tmp_path / "runs")

@@ -1,6 +1,7 @@
 """Every document becomes one note, whatever happens on the way; and only ours are deleted."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,11 @@ from assay.nextcloud.upload import (
     marker_of,
     plan_cleanup,
     plan_notes,
+    sample_documents,
     upload_documents,
+    wait_until_found,
 )
+from assay.targets.protocol import AgentAnswer
 
 
 def mapped(path: Path) -> dict[str, int]:
@@ -191,10 +195,10 @@ async def test_notes_of_others_and_notes_elsewhere_stay(
     theirs = server.add("theirs", "x", CATEGORY)
     moved = next(iter(server.notes.values()))
     moved.category = "keep"
-    plan = await plan_cleanup(client, mapping_path, CATEGORY)
-    await clean_up(plan, client, mapping_path)
+    note_ids, left = await plan_cleanup(client, mapping_path, CATEGORY)
+    await clean_up(note_ids, client, mapping_path)
     assert set(server.notes) == {theirs.id, moved.id}
-    assert (len(plan.delete), plan.left) == (3, 1)
+    assert (len(note_ids), left) == (3, 1)
     assert not mapping_path.exists()
 
 
@@ -209,12 +213,13 @@ async def test_without_a_mapping_nothing_is_deleted(
 async def test_a_cleanup_that_failed_goes_on_from_there(
     client: NotesClient, server: NotesServer, mapping_path: Path, uploaded: list[Document]
 ) -> None:
-    plan = await plan_cleanup(client, mapping_path, CATEGORY)
+    note_ids, _ = await plan_cleanup(client, mapping_path, CATEGORY)
     server.faults = [Fault("DELETE", 403)]
     with pytest.raises(NotesError, match="read-only"):
-        await clean_up(plan, client, mapping_path)
+        await clean_up(note_ids, client, mapping_path)
     assert mapping_path.exists()
-    await clean_up(await plan_cleanup(client, mapping_path, CATEGORY), client, mapping_path)
+    note_ids, _ = await plan_cleanup(client, mapping_path, CATEGORY)
+    await clean_up(note_ids, client, mapping_path)
     assert not server.notes
 
 
@@ -268,3 +273,63 @@ def test_another_title_or_text_is_not_ours() -> None:
 def test_ids_that_titles_cannot_hold_apart_are_refused(ids: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
         plan_notes(Document(each, "", "Text.") for each in ids)
+
+
+DOCUMENTS = [Document(f"d{n}", f"Title {n}", "Text.") for n in range(30)]
+
+
+class Searching:
+    """An agent that answers with `found(number of the search)`."""
+
+    def __init__(self, found: Callable[[int], list[str]]) -> None:
+        self.asked: list[str] = []
+        self._found = found
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        self.asked.append(query)
+        return AgentAnswer(tuple(self._found(len(self.asked))))
+
+
+async def test_it_ends_when_all_of_the_sample_are_found() -> None:
+    agent = Searching(lambda number: ["d0", "d1"] if number > 5 else ["d0"])
+    await wait_until_found(DOCUMENTS[:2], agent.ask, pause=0.0)
+    assert agent.asked.count("Title 0 Text.") == 1  # what was found is not asked for again
+
+
+async def test_those_that_were_not_found_are_named_when_time_is_over() -> None:
+    agent = Searching(lambda _number: ["d0", "d2"])
+    with pytest.raises(
+        NotesError, match=r"1 of 3 documents .* such as 'd1'; wait longer"
+    ) as failure:
+        await wait_until_found(DOCUMENTS[:3], agent.ask, timeout=0.0)
+    assert failure.value.exit_code == 1
+    assert len(agent.asked) == 3
+
+
+async def test_a_search_that_fails_counts_as_not_yet() -> None:
+    def found(number: int) -> list[str]:
+        if number < 3:
+            raise ConnectionError("still starting")
+        return ["d0"]
+
+    agent = Searching(found)
+    await wait_until_found(DOCUMENTS[:1], agent.ask, pause=0.0)
+    assert len(agent.asked) == 3
+    with pytest.raises(NotesError, match="the last failed search: still starting"):
+        await wait_until_found(DOCUMENTS[:1], Searching(lambda _: found(0)).ask, timeout=0.0)
+
+
+def test_the_sample_holds_the_newest_note() -> None:
+    documents = {document.id: document for document in DOCUMENTS}
+    mapping = {f"d{n}": 1000 - n for n in range(30)} | {"gone": 5000}
+    sample = [document.id for document in sample_documents(documents, mapping, 5)]
+    assert sample[0] == "d0"
+    assert len(set(sample)) == 5
+    assert sample == [document.id for document in sample_documents(documents, mapping, 5)]
+
+
+@pytest.mark.parametrize("mapping", [{f"d{n}": n for n in range(20)}, {"x": 1}])
+def test_a_mapping_that_lacks_a_sampled_document_is_said_at_once(mapping: dict[str, int]) -> None:
+    documents = {document.id: document for document in DOCUMENTS}
+    with pytest.raises(DataError, match=r"no note for \d+ of 30 documents, such as ..d"):
+        sample_documents(documents, mapping)

@@ -13,8 +13,14 @@ from assay.data import load_dataset
 from assay.data.note_mapping import read_note_mapping
 from assay.errors import UsageError
 from assay.nextcloud.client import Account, NotesClient
-from assay.nextcloud.upload import CATEGORY, CleanupPlan, clean_up, plan_cleanup, upload_documents
-from assay.nextcloud.wait import WaitReport, sample_documents, wait_until_found
+from assay.nextcloud.upload import (
+    CATEGORY,
+    clean_up,
+    plan_cleanup,
+    sample_documents,
+    upload_documents,
+    wait_until_found,
+)
 from assay.report.numbers import count, counted, duration
 from assay.targets.target_kinds import OpenContext, open_target
 
@@ -66,13 +72,13 @@ def upload(
                 data.documents.values(), client, mapping, category=category, progress=progress
             )
         )
-        found = asyncio.run(_wait(wait, data, mapping, timeout, progress)) if wait else None
+        waited = asyncio.run(_wait(wait, data, mapping, timeout, progress)) if wait else {}
     if report.others:
         warn(
             f"category {category!r} also holds {counted(report.others, 'other note')}: a search "
             "can return them, and they count as unknown documents"
         )
-    facts = {"dataset": data.name, "category": category, "mapping": str(mapping)}
+    facts: dict[str, object] = {"dataset": data.name, "category": category, "mapping": str(mapping)}
     text = [
         f"{data.name}: {count(report.documents)} documents are notes in category {category!r}",
         f"{count(report.created)} created, {count(report.updated)} updated, "
@@ -80,11 +86,11 @@ def upload(
         f"in {duration(report.seconds)}",
         f"note mapping: {mapping}",
     ]
-    if found:
-        what = counted(found.found, "document is", "documents are")
-        text.append(f"{what} found by {wait}, after {duration(found.seconds)}")
-    waited = {"wait": asdict(found)} if found else {}
-    return Result(facts | asdict(report) | waited, text)
+    if waited:
+        what = counted(int(waited["found"]), "document is", "documents are")
+        text.append(f"{what} found by {wait}, after {duration(waited['seconds'])}")
+        facts["wait"] = waited
+    return Result(facts | asdict(report), text)
 
 
 def cleanup(
@@ -94,33 +100,34 @@ def cleanup(
 ) -> Result:
     """Delete the uploaded notes of the category."""
 
-    async def plan_and_delete(client: NotesClient) -> CleanupPlan:
-        plan = await plan_cleanup(client, mapping, category)
-        if plan.delete and not force:
+    async def plan_and_delete(client: NotesClient) -> tuple[list[int], int]:
+        note_ids, left = await plan_cleanup(client, mapping, category)
+        if note_ids and not force:
             raise UsageError(
-                f"this would delete {counted(len(plan.delete), 'note')} of category {category!r} "
+                f"this would delete {counted(len(note_ids), 'note')} of category {category!r} "
                 f"at {client.account.host}; confirm with --force"
             )
-        await clean_up(plan, client, mapping, progress)
-        return plan
+        await clean_up(note_ids, client, mapping, progress)
+        return note_ids, left
 
     with progress_bar() as progress:
-        plan = _with_notes(plan_and_delete)
-    deleted = counted(len(plan.delete), "note")
+        deleted, left = _with_notes(plan_and_delete)
     return Result(
-        {"category": category, "deleted": len(plan.delete), "left": plan.left},
-        [f"{deleted} deleted, {counted(plan.left, 'other')} left alone"],
+        {"category": category, "deleted": len(deleted), "left": left},
+        [f"{counted(len(deleted), 'note')} deleted, {counted(left, 'other')} left alone"],
     )
 
 
 async def _wait(
     target: str, data: "Dataset", mapping: Path, timeout: float, progress: "Progress"
-) -> WaitReport:
+) -> dict[str, float]:
+    """How many documents were found, and after how many seconds."""
     documents = sample_documents(data.documents, read_note_mapping(mapping))
     agent = open_target(target, OpenContext(data, note_mapping=mapping, progress=progress))
     await agent.open()
     try:
-        return await wait_until_found(documents, agent, timeout=timeout, progress=progress)
+        seconds = await wait_until_found(documents, agent.ask, timeout=timeout, progress=progress)
+        return {"found": len(documents), "seconds": seconds}
     finally:
         await agent.close()
 

@@ -5,7 +5,6 @@ async with NotesClient(Account.from_environment()) as notes:
 """
 
 import os
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,7 +84,7 @@ class Note:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> "Note":
-        """From an object of the API; `KeyError` without an id. Other fields may be excluded."""
+        """From an object of the API; `KeyError` without an id."""
         texts = (str(value.get(name) or "") for name in ("etag", "title", "content", "category"))
         return cls(int(value["id"]), *texts)
 
@@ -154,11 +153,9 @@ class NotesClient:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    async def notes_in(self, category: str, *, exclude: Sequence[str] = ()) -> list[Note]:
-        """The notes of a category; `exclude` names fields that are not needed."""
+    async def notes_in(self, category: str) -> list[Note]:
+        """The notes of a category."""
         wanted: dict[str, Any] = {"category": category, "chunkSize": _CHUNK}
-        if exclude:
-            wanted["exclude"] = ",".join(exclude)
         notes: dict[int, Note] = {}  # one that changes meanwhile comes twice: the later one counts
         for _ in range(_MAX_PARTS):
             response = await self._request("GET", "notes", params=wanted)
@@ -184,22 +181,14 @@ class NotesClient:
         return made
 
     async def update(self, note: Note, title: str, content: str) -> Note:
-        """Raises `NotesError` if someone else changed the note since it was read."""
+        """Give a note another title and content."""
         body = {"title": title, "content": content}
-        headers = {"If-Match": f'"{note.etag}"'} if note.etag else {}
-        path = f"notes/{note.id}"
-        response = await self._request("PUT", path, json=body, headers=headers, expected=412)
-        (current,) = self._read(response)
-        # 412 also comes if an earlier attempt succeeded and its response was lost.
-        if response.status_code == 412 and current.content != content:
-            raise NotesError(
-                f"note {note.id} was changed by someone else at the same time; try again"
-            )
+        (current,) = self._read(await self._request("PUT", f"notes/{note.id}", json=body))
         return current
 
     async def delete(self, note_id: int) -> None:
         """Delete a note; a note that does not exist is not a failure."""
-        await self._request("DELETE", f"notes/{note_id}", expected=404)
+        await self._request("DELETE", f"notes/{note_id}")
 
     async def _request(
         self,
@@ -207,13 +196,9 @@ class NotesClient:
         path: str,
         *,
         idempotent: bool = True,
-        expected: int | None = None,
         **request: Any,
     ) -> httpx.Response:
-        """Retries what can help; a request that is not idempotent only if it was not done.
-
-        `expected` is a status that is a result and not a failure.
-        """
+        """Retries what can help; a request that is not idempotent only if it was not done."""
 
         def should_retry(error: Exception) -> bool:
             if not isinstance(error, NotesError) or not error.retryable:
@@ -226,7 +211,8 @@ class NotesClient:
             except httpx.RequestError as error:
                 raise self._from_transport(error) from None
             self._connected = True
-            if response.is_success or response.status_code == expected:
+            is_gone = method == "DELETE" and response.status_code == 404
+            if response.is_success or is_gone:
                 return response
             raise self._from_status(response)
 

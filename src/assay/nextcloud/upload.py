@@ -1,4 +1,4 @@
-"""Uploads documents as notes, each exactly once, however often interrupted; and cleans them up.
+"""Uploads documents as notes, each exactly once, waits for their index, and cleans them up.
 
 What is left to do is known from two places. The mapping, which is written at the end, says which
 note holds which document. A note that was created before a crash is not in it, and is recognized by
@@ -8,12 +8,14 @@ The Notes app keeps a note as a file named after its title: it takes characters 
 systems dislike, and cuts the name after 100. What it would cut is kept in the note's content.
 """
 
+import asyncio
+import random
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from assay.data.dataset import Document
 from assay.data.note_mapping import read_note_mapping, write_note_mapping
@@ -24,9 +26,14 @@ from assay.progress import Progress, silent
 from assay.text import strip_controls
 
 CATEGORY = "nfcorpus_rag_eval"
-"""Of the notes that Assay makes, unless the user names another."""
 _CONCURRENCY = 8
 _MAX_ROUNDS = 8
+_SAMPLE_SIZE = 20
+_TOP_K = 10
+_SEARCH_CONCURRENCY = 4
+# A real server was seen to take 28 s for a search while it indexed.
+_SEARCH_TIMEOUT_S = 120.0
+_QUERY_CHARACTERS = 400
 _TITLE_LENGTH = 100
 # Titles are compared as far as the app keeps them when it numbers a cut one.
 _COMPARED_LENGTH = 80
@@ -260,22 +267,17 @@ async def _carry_out(
     return lost
 
 
-class CleanupPlan(NamedTuple):
-    """Which notes to delete, and how many others of the category are left alone."""
-
-    delete: Sequence[int]
-    left: int
-
-
-async def plan_cleanup(client: NotesClient, mapping_path: Path, category: str) -> CleanupPlan:
-    """The mapped notes in the category."""
+async def plan_cleanup(
+    client: NotesClient, mapping_path: Path, category: str
+) -> tuple[list[int], int]:
+    """The mapped notes in the category, and how many others are left alone."""
     mapped = set(read_note_mapping(mapping_path).values())
-    there = {note.id for note in await client.notes_in(category, exclude=("content",))}
-    return CleanupPlan(sorted(there & mapped), len(there - mapped))
+    there = {note.id for note in await client.notes_in(category)}
+    return sorted(there & mapped), len(there - mapped)
 
 
 async def clean_up(
-    plan: CleanupPlan, client: NotesClient, mapping_path: Path, progress: Progress = silent
+    note_ids: Sequence[int], client: NotesClient, mapping_path: Path, progress: Progress = silent
 ) -> None:
     """Delete the planned notes, then the mapping. After a failure, plan again to continue."""
     gone = 0
@@ -284,7 +286,71 @@ async def clean_up(
         nonlocal gone
         await client.delete(note_id)
         gone += 1
-        progress("deleting notes", gone, len(plan.delete))
+        progress("deleting notes", gone, len(note_ids))
 
-    await for_each(plan.delete, delete, _CONCURRENCY)
+    await for_each(note_ids, delete, _CONCURRENCY)
     mapping_path.unlink(missing_ok=True)
+
+
+def sample_documents(
+    documents: Mapping[str, Document], mapping: Mapping[str, int], size: int = _SAMPLE_SIZE
+) -> list[Document]:
+    """A random sample that includes the last uploaded document, which is often indexed last.
+
+    Raises `DataError` if a document has no note: no search could ever return it.
+    """
+    searchable = [doc_id for doc_id in documents if documents[doc_id].full_text]
+    lacking = [doc_id for doc_id in searchable if doc_id not in mapping]
+    if lacking or not searchable:
+        raise DataError(
+            f"the note mapping has no note for {len(lacking):,} of {len(searchable):,} documents, "
+            f"such as {lacking[:1]}; upload the data set again"
+        )
+    newest = max(searchable, key=lambda doc_id: mapping[doc_id])
+    others = [doc_id for doc_id in searchable if doc_id != newest]
+    drawn = random.Random(42).sample(others, min(size - 1, len(others)))
+    return [documents[doc_id] for doc_id in (newest, *drawn)]
+
+
+async def wait_until_found(
+    documents: Sequence[Document],
+    ask: Callable[[str, int], Awaitable[Any]],
+    *,
+    timeout: float = 600.0,
+    pause: float = 2.0,
+    progress: Progress = silent,
+) -> float:
+    """Search for `documents` in rounds until `ask`, of an opened agent, returns each of them.
+
+    An index that says "idle" may not have started yet, so each document is searched for by its own
+    beginning, at least once. The seconds it took, or `NotesError` with exit code 1.
+    """
+    started, failure = time.monotonic(), ""
+    missing = {document.id: document for document in documents}
+
+    async def look_for(document: Document) -> None:
+        nonlocal failure
+        try:
+            async with asyncio.timeout(_SEARCH_TIMEOUT_S):
+                answer = await ask(document.full_text[:_QUERY_CHARACTERS], _TOP_K)
+        except Exception as error:  # a server that is still starting fails in many ways
+            failure = str(error) or type(error).__name__
+            return
+        if document.id in answer.doc_ids:
+            missing.pop(document.id, None)
+        progress("waiting for the index", len(documents) - len(missing), len(documents))
+
+    while True:
+        await for_each(list(missing.values()), look_for, _SEARCH_CONCURRENCY)
+        seconds = time.monotonic() - started
+        if not missing:
+            return seconds
+        if seconds + pause > timeout:
+            names = ", ".join(map(repr, list(missing)[:10]))
+            why = f"; the last failed search: {failure}" if failure else ""
+            raise NotesError(
+                f"{len(missing)} of {len(documents)} documents are not found after {seconds:.0f} "
+                f"s, such as {names}{why}; wait longer (--timeout), or see the logs of the indexer",
+                exit_code=1,
+            )
+        await asyncio.sleep(pause)

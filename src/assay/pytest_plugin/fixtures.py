@@ -204,10 +204,10 @@ def rag_agent(
         with user_errors():
             assay_loop.run(agent.open)
             if is_nextcloud:
-                from assay.nextcloud.wait import sample_documents, wait_until_found
+                from assay.nextcloud.upload import sample_documents, wait_until_found
 
                 sample = sample_documents(dataset.documents, mapping)
-                assay_loop.run(wait_until_found, sample, agent)
+                assay_loop.run(wait_until_found, sample, agent.ask)
         resolver = ChunkResolver(config.chunk_separator, dataset.documents)
         yield LoopProxy(assay_loop, agent, resolver)
     finally:
