@@ -308,7 +308,7 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("assay.targets.a2a_card._CARD_SECONDS", 1.0)
+    monkeypatch.setattr("assay.targets.a2a._CARD_SECONDS", 1.0)
     data = make_dataset(3)
     said: list[str] = []
     async with serving(Gateway(purple_app(finds(find)), 1 + (not silent), silent=silent)) as url:

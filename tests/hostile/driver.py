@@ -20,7 +20,7 @@ from assay.contract.probes import CheckLimits
 from assay.contract.rules import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
-from assay.targets import mcp as mcp_agent
+from assay.targets import mcp_connection
 from assay.targets.target_kinds import OpenContext, RequestSettings, open_target
 
 QUERY = "Does vitamin D lower blood pressure?"
@@ -150,7 +150,7 @@ def find_nothing(_query: str, _top_k: int) -> list[str]:
 
 def main() -> None:
     way, base, *names = sys.argv[1:]
-    mcp_agent._OPEN_SECONDS = 5.0
+    mcp_connection._OPEN_SECONDS = 5.0
     # Threads and loops are there before the limit.
     asyncio.run(ask("python:tests.hostile.driver:find_nothing"))
     limit_memory(MORE_MEMORY)

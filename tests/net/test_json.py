@@ -9,7 +9,7 @@ from assay.data.logged_answers import read_logged
 from assay.data.table import read_table
 from assay.errors import DataError
 from assay.net.json import MAX_DEPTH, is_deep, parse_json, parse_object
-from assay.targets.detection import json_values
+from assay.targets.a2a import json_values
 from assay.targets.http_agent import ReadyState, _not_ready
 
 

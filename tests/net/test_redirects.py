@@ -7,7 +7,7 @@ from assay.contract.probes import SentRequest, record_exchange
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
 from assay.net.http import exchange
-from assay.targets.a2a_card import rebase
+from assay.targets.a2a import rebase
 
 
 async def final_address(first: str, location: str, *, status: int = 307) -> str:

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from assay.errors import TargetError
-from assay.targets.a2a_card import (
+from assay.targets.a2a import (
     base_address,
-    normal_version,
-    places,
+    card_places,
     read_card,
     rebase,
 )
@@ -34,7 +33,8 @@ def new(*interfaces: tuple[str, str, str]) -> dict[str, Any]:
     ],
 )
 def test_versions_are_brought_to_the_two_that_exist(declared: str, version: str) -> None:
-    assert normal_version(declared) == version
+    (interface,) = read_card(old(protocolVersion=declared)).interfaces
+    assert interface.version == version
 
 
 def test_a_card_of_0_3() -> None:
@@ -109,11 +109,11 @@ def test_whatever_address_a_user_copied_leads_to_the_agent(given: str, base: str
 
 
 def test_cards_are_looked_for_below_the_address_then_at_the_root() -> None:
-    assert places("http://a/purple") == [
+    assert card_places("http://a/purple") == [
         "http://a/purple/.well-known/agent-card.json",
         "http://a/purple/.well-known/agent.json",
         "http://a/purple",
         "http://a/.well-known/agent-card.json",
         "http://a/.well-known/agent.json",
     ]
-    assert places("http://a")[-1] == "http://a/"
+    assert card_places("http://a")[-1] == "http://a/"

@@ -119,9 +119,11 @@ def test_the_field_whose_values_are_ids_of_the_data_set_is_taken(
         ({"a": {"b": [{"c": "17"}, {"c": "3"}]}}, "ids=a.b[].c"),
         ({"a": [["17", "3"]], "c": []}, "ids=a[][]"),
         ({"hits": [{"doc-no": "17"}, {"doc-no": "3"}]}, 'ids=hits[]."doc-no"'),
-        ({"text": "Coffee (id: 17), tea (id: 3)"}, r"ids=re:(?i)\bid[:=]\s?([^\s,;)\]\"]+)"),
+        (
+            {"text": "Coffee (id: 17), tea (id: 3)"},
+            r"ids=re:(?:id|ref)\"?[:=]\s?\"?([^\s,;)\]\"]+)",
+        ),
         ("See [17] and [3].", r"ids=re:\[([^\]]+)\]"),
-        ("17\n3\n", r"ids=re:(?m)^[ \t\d.*|-]{0,20}\b([\w.-]+)"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_the_mapping_that_reads_it(
@@ -141,7 +143,7 @@ def test_ids_that_are_the_names_of_files_are_found_in_paths() -> None:
 def test_without_ids_they_are_detected_by_the_data_set() -> None:
     value = {"hits": [{"id": 9, "source": "d1"}, {"id": 8, "source": "d2"}]}
     assert read(value, known=("d1", "d2")).doc_ids == ("d1", "d2")
-    assert read({"b": {"c": [{"ref": "d1"}]}}, "results=b.c,doc_id=ref").doc_ids == ("d1",)
+    assert read({"b": {"c": [{"ref": "d1"}]}}, "results=b.c", "doc_id=ref").doc_ids == ("d1",)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +158,14 @@ def test_without_ids_they_are_detected_by_the_data_set() -> None:
         ({"id": "a"}, "ids=id", ["yields a text, not a list"]),
         ("<html>no</html>", "ids=ids", ["not JSON", "<html>no</html>", "ids=re:PATTERN"]),
         ({"a": "x"}, "ids=sort(a)", ["sort()"]),
-        ({"ids": ["a"], "s": [1, 2]}, "scores=s,ids=ids", ["for each of 1 ids", "[1, 2]"]),
-        ({"ids": [], "a": {}}, "ids=ids,answer=a", ["answer=a yields an object, not a text"]),
+        ({"ids": ["a"], "s": [1, 2]}, "ids=ids\nscores=s", ["for each of 1 ids", "[1, 2]"]),
+        ({"ids": [], "a": {}}, "ids=ids\nanswer=a", ["answer=a yields an object, not a text"]),
     ],
 )
 def test_a_mapping_that_does_not_fit_says_what_came_and_what_to_write(
     value: Any, mapping: str, words: list[str]
 ) -> None:
-    message = failure(value, mapping)
+    message = failure(value, *mapping.split("\n"))
     assert [each for each in words if each not in message] == [], message
     assert len(message) < 500
 
@@ -171,11 +173,11 @@ def test_a_mapping_that_does_not_fit_says_what_came_and_what_to_write(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("ids=hits[", "not a JMESPath expression"),
+        ("ids=hits[", "is not an expression"),
+        ("ids=" + "(" * 10_000, "is not an expression"),
         ("ids=re:abc", "it has 0 groups"),
         ("ids=re:(a)(b)", "has 2 groups"),
-        ("ids=re:(", "must be a regular expression"),
-        ("ids=" + "a" * 2001, "has 2001 characters"),
+        ("ids=re:(", "is not an expression"),
         ("id=hits", "'id=hits' is not KEY=EXPR; KEY is one of ids, scores"),
         ("arg.=x", "is not KEY=EXPR"),
     ],
@@ -186,12 +188,7 @@ def test_a_mapping_that_cannot_be_one_is_refused_before_the_run(text: str, words
     assert words in str(caught.value)
 
 
-def test_the_earlier_form_and_values_with_commas_are_told_apart() -> None:
-    assert parse_mapping(["query=q,top_k=limit, doc_id=id"]) == {
-        "query": "q",
-        "top_k": "limit",
-        "doc_id": "id",
-    }
+def test_values_may_have_commas_and_the_last_counts() -> None:
     assert parse_mapping(["ids=[a, b][]", "arg.fields=id,title"]) == {
         "ids": "[a, b][]",
         "arg.fields": "id,title",
@@ -206,8 +203,8 @@ def test_arguments_of_a_tool_are_refused_for_other_targets() -> None:
 
 
 def test_runs_from_before_the_option_was_repeatable_still_open() -> None:
-    old = {**RunConfig(target="x").to_json(), "mapping": "query=q,doc_id=id"}
-    assert RunConfig.from_json(old).mapping == ("query=q,doc_id=id",)
+    old = {**RunConfig(target="x").to_json(), "mapping": "doc_id=id"}
+    assert RunConfig.from_json(old).mapping == ("doc_id=id",)
     assert RunConfig.from_json({**old, "mapping": ""}).mapping == ()
 
 

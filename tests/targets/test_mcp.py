@@ -39,13 +39,13 @@ async def opened(target: str) -> AsyncIterator[Agent]:
 
 
 def other_app(**options: Any) -> Starlette:
-    """Somebody else's server, whose titles have the ids, and a tool that never answers."""
+    """A foreign server, and a tool that never answers."""
     server: MCPServer[Any] = MCPServer("other")
 
     @server.tool(structured_output=False)
     async def find_articles(q: str, max_results: int = 10) -> str:
         """Search articles."""
-        found = [f'{{"title": "[MED-{n}] about it", "id": {n + 100}}}' for n in (3, 1, 2)]
+        found = [f'{{"id": "MED-{n}", "rank": {n + 100}}}' for n in (3, 1, 2)]
         return f'{{"articles": [{", ".join(found[:max_results])}]}}'
 
     @server.tool()
@@ -168,7 +168,6 @@ async def test_a_token_is_sent_from_the_environment(monkeypatch: pytest.MonkeyPa
     ("target", "words"),
     [
         ("mcp:http://127.0.0.1:9", "connection refused; is the server running"),
-        ("mcp:http://127.0.0.1:1/sse", "deprecated transport: start the server with streamable"),
         ("mcp-stdio:no-such-command-here", "No such file.*check what follows mcp-stdio:"),
         (
             f"mcp-stdio:{sys.executable} -c 'raise SystemExit(\"no index\")'",
@@ -185,7 +184,7 @@ async def test_a_server_that_cannot_be_opened_is_a_target_error(target: str, wor
 
 
 async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.targets.mcp._OPEN_SECONDS", 0.2)
+    monkeypatch.setattr("assay.targets.mcp_connection._OPEN_SECONDS", 0.2)
     with pytest.raises(TargetError, match=r"no MCP handshake within 0\.2 s"):
         async with opened("mcp-stdio:sleep 60"):
             pass

@@ -14,8 +14,7 @@ from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 from assay.targets import open_target
 from assay.targets.answer_reader import parse_mapping
-from assay.targets.mcp import McpSession
-from assay.targets.mcp_connection import StdioServer
+from assay.targets.mcp_connection import McpSession, StdioServer
 from assay.targets.target_kinds import OpenContext
 
 FOLDER = os.environ.get("ASSAY_MCP_SERVERS")

@@ -42,18 +42,16 @@ def test_a_text_of_more_than_a_megabyte_is_refused() -> None:
         {"results": HITS},
         {"result": HITS},
         {"result": {"documents": HITS, "total": 2}},
-        {"success": True, "strange": HITS},
         {"doc_ids": ["MED-1", "MED-2"]},
         {"hits": [{"id": "MED-1"}, {"id": "MED-2"}]},
         {"hits": [{"_id": "MED-1", "id": 7}, {"_id": "MED-2", "id": 8}]},
-        {"results": [{"id": 7, "title": "[MED-1] A"}, {"id": 8, "title": "[MED-2] B"}]},
         {"items": [{"uri": "doc://MED-1"}, {"uri": "doc://MED-2"}]},
         {"items": [{"path": "/data/MED-1.txt"}, {"path": "/data/MED-2.txt"}]},
         {"matches": [{"document": {"id": "MED-1"}}, {"document": {"id": "MED-2"}}]},
         {"chunks": [{"id": "c1", "metadata": {"source": "MED-1"}}, {"source": "MED-2"}]},
         {"entities": [{"name": "MED-1"}, {"name": "MED-2"}], "relations": []},
         {"ids": [["MED-1", "MED-2"]], "documents": [["a text", "another"]], "distances": [[1, 2]]},
-        {"payload": [{"url": "https://x.example/MED-1.html"}, {"url": "https://h/MED-2"}]},
+        {"data": [{"url": "https://x.example/MED-1.html"}, {"url": "https://h/MED-2"}]},
     ],
 )
 def test_the_field_with_the_ids_is_found(value: dict[str, Any]) -> None:
@@ -63,8 +61,10 @@ def test_the_field_with_the_ids_is_found(value: dict[str, Any]) -> None:
 
 def test_what_was_settled_holds_for_the_whole_run() -> None:
     reader = AnswerReader({}, KNOWN)
-    first = read_result(structured({"results": [{"id": "9", "title": "[MED-1] A"}]}), reader)
-    second = read_result(structured({"results": [{"id": "MED-2", "title": "[MED-77] B"}]}), reader)
+    first = read_result(structured({"results": [{"id": "9", "source": "kb/MED-1.md"}]}), reader)
+    second = read_result(
+        structured({"results": [{"id": "MED-2", "source": "kb/MED-77.md"}]}), reader
+    )
     assert (first.doc_ids, second.doc_ids) == (("MED-1",), ("MED-77",))
 
 

@@ -126,8 +126,8 @@ async def test_a_tool_is_measured(
     [
         (query_documents, (), "requires 'collection_name'; set it with: --map arg.collection_name"),
         (search_tags, (), "--map query=NAME. It takes: tag_name"),
-        (search, ("query=words",), "query=words: tool 'search' has no such argument"),
-        (search, ("top_k=size",), "top_k=size: tool 'search' has no such argument"),
+        (search, ("query=words",), "tool 'search' has no argument 'words'"),
+        (search, ("top_k=size",), "tool 'search' has no argument 'size'"),
     ],
 )
 async def test_the_option_that_is_missing_is_named_before_the_run(

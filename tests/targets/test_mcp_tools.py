@@ -35,7 +35,7 @@ def tool(name: str, about: str = "", required: tuple[str, ...] = (), **arguments
 def test_arguments_are_found_by_their_names(
     arguments: dict[str, Any], query: str, top_k: str | None
 ) -> None:
-    found = find_search_tool([tool("search", **arguments)], None, {})
+    found = find_search_tool([tool("search", **arguments)], "", {})
     assert (found.query.name, found.top_k and found.top_k.name) == (query, top_k)
 
 
@@ -50,26 +50,29 @@ def test_arguments_are_found_by_their_names(
 )
 def test_the_tool_that_looks_most_like_a_search_is_chosen(names: list[str], chosen: str) -> None:
     tools = [tool(name, query=TEXT) for name in names]
-    assert find_search_tool(tools, None, {}).name == chosen
+    assert find_search_tool(tools, "", {}).name == chosen
 
 
 def test_the_tool_can_be_named() -> None:
     tools = [tool("search", query=TEXT), tool("other", query=TEXT)]
     assert find_search_tool(tools, "other", {}).name == "other"
-    with pytest.raises(TargetError, match="no tool 'third'; it has: search, other"):
+    with pytest.raises(TargetError, match=r"no tool 'third'.*It has: search, other"):
         find_search_tool(tools, "third", {})
 
 
 def test_a_server_without_a_search_tool_is_refused() -> None:
-    with pytest.raises(TargetError, match=r"none of the server's tools .* Available: add"):
-        find_search_tool([tool("add", a=NUMBER)], None, {})
+    with pytest.raises(TargetError, match=r"no tool that looks like a search.*It has: add"):
+        find_search_tool([tool("add", a=NUMBER)], "", {})
     with pytest.raises(TargetError, match="has no argument that looks like a query"):
         find_search_tool([tool("add", a=NUMBER)], "add", {})
 
 
 def test_the_user_can_say_what_is_what() -> None:
     mapping = parse_mapping(
-        ["query=words, top_k=amount,arg.lang=en,arg.deep=true", "arg.filter.year.from=2020"]
+        [
+            *("query=words", "top_k=amount", "arg.lang=en", "arg.deep=true"),
+            "arg.filter.year.from=2020",
+        ]
     )
     tools = [tool("x", "", ("words", "lang"), words=TEXT, amount=NUMBER, lang=TEXT)]
     found = find_search_tool(tools, "x", mapping)
@@ -82,18 +85,12 @@ def test_the_user_can_say_what_is_what() -> None:
     }
 
 
-def test_more_than_the_tool_takes_is_not_asked_for() -> None:
-    found = find_search_tool([tool("s", query=TEXT, k={**NUMBER, "maximum": 20})], "s", {})
-    assert found.arguments("x", 100) == {"query": "x", "k": 20}
-    assert found.arguments("x", 5) == {"query": "x", "k": 5}
-
-
 @pytest.mark.parametrize("name", ["collection_name", "query_type", "queryId", "path"])
 def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
     tools = [tool("search", "", (name,), **{name: TEXT})]
     with pytest.raises(TargetError, match=f"no argument .* a query; .* It takes: {name}"):
-        find_search_tool(tools, None, {})
-    assert find_search_tool(tools, None, {"query": name}).query.name == name
+        find_search_tool(tools, "", {})
+    assert find_search_tool(tools, "", {"query": name}).query.name == name
 
 
 def test_arguments_of_an_inner_object_are_found_through_references() -> None:
@@ -110,8 +107,8 @@ def test_arguments_of_an_inner_object_are_found_through_references() -> None:
     }
     tools = [Tool(name="search", input_schema=schema)]
     with pytest.raises(TargetError, match=r"requires 'params.index'.*--map arg\.params\.index="):
-        find_search_tool(tools, None, {})
-    found = find_search_tool(tools, None, {"arg.params.index": "5"})
+        find_search_tool(tools, "", {})
+    found = find_search_tool(tools, "", {"arg.params.index": "5"})
     assert found.query.name == "params.query"
     assert found.arguments("x", 3) == {"params": {"index": "5", "query": "x", "limit": 3}}
 
@@ -119,4 +116,4 @@ def test_arguments_of_an_inner_object_are_found_through_references() -> None:
 def test_a_schema_that_refers_to_itself_ends() -> None:
     loop = {"type": "object", "properties": {"query": TEXT, "more": {"$ref": "#"}}}
     tools = [Tool(name="search", input_schema=loop)]
-    assert find_search_tool(tools, None, {}).query.name == "query"
+    assert find_search_tool(tools, "", {}).query.name == "query"

@@ -15,7 +15,7 @@ from assay.data import Dataset
 from assay.errors import TargetError, UsageError
 from assay.net.outbound import OutboundPolicy
 from assay.targets import AgentAnswer, AgentInfo
-from assay.targets.probe import ProbedAgent, probe
+from assay.targets.health_check import ProbedAgent, probe
 from assay.targets.target_kinds import OpenContext, open_target
 
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})

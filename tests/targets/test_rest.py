@@ -133,7 +133,7 @@ async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) 
             answer = await agent.ask(wanted.full_text[:200], 3)
             assert answer.doc_ids[0] == wanted.id
             assert len(answer.scores) == len(answer.doc_ids) <= 3
-        with pytest.raises(AgentFailure, match=r"HTTP 404.*nothing at") as caught:
+        with pytest.raises(AgentFailure, match="HTTP 404") as caught:
             await ask(server.url, preset="qdrant", index="other")
         assert "doesn't exist" in caught.value.said
 
@@ -141,9 +141,9 @@ async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
-        (401, FailureKind.AGENT_ERROR, "--header 'Authorization: Bearer $TOKEN'"),
-        (404, FailureKind.PROTOCOL, "found nothing at http://"),
-        (400, FailureKind.PROTOCOL, "refused the request"),
+        (401, FailureKind.AGENT_ERROR, "send them with --header"),
+        (404, FailureKind.PROTOCOL, "HTTP 404 from http://"),
+        (500, FailureKind.AGENT_ERROR, "HTTP 500"),
     ],
 )
 async def test_a_status_is_classified_and_the_service_is_quoted(
@@ -165,7 +165,6 @@ SSE = (
 )
 ONE_EVENT = 'data: {"sources": [{"doc": "a"}, {"doc": "b"}], "text": "It is so."}\n\n'
 LINES = '{"hit": "a"}\n{"hit": "b"}\n{"said": "It is so."}\n'
-BREAKS = LINES.replace('"a"', '"a", "text": "one\u2028two\x85three"')
 
 
 @pytest.mark.parametrize(
@@ -174,13 +173,11 @@ BREAKS = LINES.replace('"a"', '"a", "text": "one\u2028two\x85three"')
         (SSE, "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
         (SSE[:-2], "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
         (ONE_EVENT, "text/event-stream", ("ids=[].sources[].doc", "answer=[].text | [0]")),
-        (LINES, "application/x-ndjson", ("ids=[].hit", "answer=[].said | [0]")),
-        (BREAKS, "application/x-ndjson", ("ids=[].hit", "answer=[].said | [0]")),
         (LINES, "text/plain", ('ids=re:"hit": "(.)"', 'answer=re:"said": "([^"]+)"')),
     ],
     ids=[
         *("events", "events that end early", "one event"),
-        *("lines", "lines with other line breaks in a text", "lines by pattern"),
+        "lines by pattern",
     ],
 )
 async def test_a_stream_is_a_list_of_what_it_holds(

@@ -233,8 +233,8 @@ def test_every_kind_of_the_table_can_be_loaded() -> None:
 
 
 class Finder:
-    def ask(self, query: str, top_k: int) -> dict[str, float]:
-        return {"d1": 0.2, "d2": 0.7}
+    def ask(self, query: str, top_k: int) -> list[str]:
+        return ["d2", "d1"]
 
 
 finder = Finder()

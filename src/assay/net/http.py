@@ -18,7 +18,7 @@ import httpx
 from assay.errors import GATEWAY_ERRORS, RATE_LIMITED, AgentFailure, FailureKind, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge
 from assay.net.outbound import OutboundRefused, split_address
-from assay.net.redact import quote
+from assay.net.redact import AGENT_TOKEN_VARIABLE, quote
 from assay.net.retry import parse_retry_after
 
 if TYPE_CHECKING:  # starlette is part of an extra; this layer must not need it
@@ -171,7 +171,9 @@ async def with_server_message(failure: AgentFailure, response: httpx.Response) -
     return failure
 
 
-def failure_of_status(response: httpx.Response) -> AgentFailure | None:
+def failure_of_status(
+    response: httpx.Response, token_variable: str = AGENT_TOKEN_VARIABLE
+) -> AgentFailure | None:
     """What a status means before the body is looked at. None if that is for the body to say."""
     status = response.status_code
     if status == RATE_LIMITED or status in GATEWAY_ERRORS:
@@ -179,7 +181,7 @@ def failure_of_status(response: httpx.Response) -> AgentFailure | None:
         after = parse_retry_after(response.headers.get("retry-after"))
         return AgentFailure(kind, f"HTTP {status}", status=status, retry_after=after)
     if status in (401, 403):
-        message = f"HTTP {status}: the agent refused the credentials; set AGENT_TOKEN"
+        message = f"HTTP {status}: the agent refused the credentials; set {token_variable}"
         return AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
     return None
 

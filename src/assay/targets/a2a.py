@@ -4,6 +4,10 @@ The calls are made directly over HTTP instead of through the protocol's own libr
 limits neither the size of an answer nor that of a stream, hides Retry-After, and turns integers
 into floats.
 
+A card of 0.3 has `url` and `additionalInterfaces`, one of 1.0 `supportedInterfaces`. Behind Docker
+or a proxy their addresses are often wrong. The user's own address did reach the agent, so it
+replaces a card address that cannot be right, and the replacement is reported.
+
 A reply is a task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0
 wraps each in an object named after it. The answer, `{"doc_ids": [...]}`, may be a data part, or
 text that is JSON, has it in a code fence, or wraps it in prose. `--map` reads any other form, and
@@ -13,15 +17,16 @@ text that is JSON, has it in a code fence, or wraps it in prose. `--map` reads a
 import asyncio
 import json
 import logging
-import re
+import uuid
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
 import orjson
 
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
 from assay.net.http import (
     MAX_BYTES,
     exchange,
@@ -31,41 +36,46 @@ from assay.net.http import (
     too_large,
     with_server_message,
 )
-from assay.net.json import parse_object
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy
+from assay.net.json import JsonObject, is_deep, parse_json, parse_object
+from assay.net.outbound import (
+    UNRESTRICTED,
+    OutboundPolicy,
+    OutboundRefused,
+    is_loopback,
+    is_wildcard,
+    permitted_addresses,
+    split_address,
+)
 from assay.net.redact import printable, quote, redact_url
 from assay.net.sse import EventReader, EventTooLarge
 from assay.steps import AnswerUsage
-from assay.targets.a2a_card import (
-    Card,
-    Finding,
-    Interface,
-    base_address,
-    correct_addresses,
-    find_card,
-)
 from assay.targets.answer_reader import (
     AnswerReader,
     Received,
+    cited_in,
     find_usage,
     read_answer,
+    suggest_mapping,
     validate_keys,
 )
-from assay.targets.detection import json_values, marked_ids, suggest_mapping
 from assay.targets.http_agent import HttpAgent, ready_url
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
 from assay.targets.target_kinds import OpenContext, Target
 
+WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+V03 = "0.3"
+V10 = "1.0"
 PLAIN_TEXT_HINT = "for an agent that takes a question in plain text, use a2a:URL#text"
 
 Parts = list[Mapping[str, Any]]
+# Where an answer may be, likeliest first; each is a list of parts.
 Sources = Sequence[Sequence[Mapping[str, Any]]]
-"""Where an answer may be, likeliest first; each is a list of parts."""
 
-_MIN_PIECES = 4
-_MAX_PIECE_LENGTH = 40
-_FIRST_POLL = 0.1
-_MAX_POLL_SECONDS = 2.0
+_JSON_RPC = "JSONRPC"
+_METHODS = {
+    V10: {"send": "SendMessage", "stream": "SendStreamingMessage", "get": "GetTask"},
+    V03: {"send": "message/send", "stream": "message/stream", "get": "tasks/get"},
+}
 _WRAPPERS = {
     "task": "task",
     "message": "message",
@@ -74,10 +84,19 @@ _WRAPPERS = {
 }
 _REFUSALS = ("failed", "rejected", "canceled", "auth-required", "input-required")
 _STATES = ("submitted", "working", "completed", *_REFUSALS)
-_CODE = re.compile(r"\s*([A-Z][A-Z0-9_]{2,39})(?![A-Za-z0-9_])")
-_MAX_ARTIFACTS = 1000
 _UNKNOWN_METHOD = (-32601, -32009)  # the second: this version of the protocol is not supported
 _BAD_REQUEST = (-32700, -32600, -32602)
+_CARD_SECONDS = 15.0  # more than it takes to tell that nobody listens
+_CONNECT_SECONDS = 3.0
+_FIRST_POLL_SECONDS = 0.1
+_MAX_POLL_SECONDS = 2.0
+_MAX_ARTIFACTS = 1000
+_MAX_CARD_TEXT = 200
+# The SDK's task store keeps the pieces of a streamed text as parts of one artifact.
+_MIN_PIECES = 4
+_MAX_PIECE_LENGTH = 40
+# Prose may be full of braces: so many are tried as the start of an object.
+_MAX_STARTS = 64
 
 _log = logging.getLogger(__name__)
 
@@ -86,11 +105,74 @@ class UnknownMethod(AgentFailure):
     """The agent does not know the method: its card may declare the wrong protocol version."""
 
 
+class CardNotFound(TargetError):
+    """The host responds, and has no agent card at any of the usual places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An address that takes JSON-RPC of one protocol version, and the requests in its form."""
+
+    version: str
+    url: str
+
+    def __str__(self) -> str:
+        return f"A2A {self.version} over JSON-RPC"
+
+    @property
+    def send_name(self) -> str:
+        """The name of the method that sends a message, for error messages."""
+        return _METHODS[self.version]["send"]
+
+    def question(self, text: str, *, stream: bool) -> bytes:
+        """The request that sends `text`. Newer libraries keep the numbers of a data part as
+        floats, so it is one text part.
+        """
+        message: JsonObject = {"messageId": uuid.uuid4().hex}
+        if self.version == V03:
+            message |= {"kind": "message", "role": "user"}
+            message["parts"] = [{"kind": "text", "text": text}]
+            params: JsonObject = {"message": message, "configuration": {"blocking": True}}
+        else:  # 1.0 blocks by default
+            message |= {"role": "ROLE_USER", "parts": [{"text": text}]}
+            params = {"message": message}
+        return self.request("stream" if stream else "send", params)
+
+    def request(self, name: str, params: JsonObject) -> bytes:
+        """The JSON-RPC call of one of the methods `send`, `stream` and `get`."""
+        method = _METHODS[self.version][name]
+        call = {"jsonrpc": "2.0", "id": uuid.uuid4().hex, "method": method, "params": params}
+        return orjson.dumps(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An agent card as far as it is used, with the place where it was found and its raw JSON.
+
+    `interfaces` are those that take JSON-RPC, in the agent's order of preference.
+    """
+
+    name: str
+    version: str
+    streaming: bool
+    interfaces: tuple[Interface, ...]
+    place: str = ""
+    document: bytes = b""
+
+    def preferred(self, asked: str) -> Interface:
+        """The newest interface at the address that the user gave (`asked`), else the newest."""
+        named = [each for each in self.interfaces if each.url.rstrip("/") == asked]
+        # An address without a path names no interface: every card is there.
+        candidates = named if urlsplit(asked).path and named else self.interfaces
+        return max(candidates, key=lambda interface: interface.version)
+
+
 class A2AAgent(HttpAgent):
     """An A2A agent. After `open()`, `card`, `interface` and `findings` hold what was found.
 
     `url` is the agent's address, or that of its card. With `plain_text`, the query itself is sent
-    instead of `{"query", "top_k"}`.
+    instead of `{"query", "top_k"}`. A finding is a mistake that could be worked around, and the
+    remedy.
     """
 
     card: Card
@@ -108,23 +190,27 @@ class A2AAgent(HttpAgent):
         plain_text: bool = False,
     ) -> None:
         self._base = base_address(url)
-        self._streaming = streaming
+        self.streaming = streaming
         self.policy = policy
         self.ready_url = ready_url(self._base)
         self._plain_text = plain_text
         self.reader = AnswerReader(mapping or {}, known)
         self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
-        self.findings: tuple[Finding, ...] = ()
+        self.findings: list[tuple[str, str]] = []
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
         """`a2a:URL`, with `#stream` for answers as a stream and `#text` for queries as text."""
-        options = parse_fragment_options(target.fragment)
-        mapping = context.mapping or {}
-        validate_keys(mapping, target.kind)
+        options = set(filter(None, target.fragment.split(",")))
+        if not options <= {"stream", "text"}:
+            raise UsageError(
+                f"target 'a2a:...#{target.fragment}': only '#stream', '#text' or '#text,stream' "
+                "may follow the URL"
+            )
+        validate_keys(context.mapping or {}, target.kind)
         return cls(
             target.address,
-            mapping=mapping,
+            mapping=context.mapping,
             known=context.dataset.known_ids,
             streaming="stream" in options,
             plain_text="text" in options,
@@ -134,16 +220,37 @@ class A2AAgent(HttpAgent):
 
     async def open(self) -> None:
         """Find the card and choose an interface. Raises `TargetError` if there is none."""
-        quiet_loggers()
         await self.connect(self._base)
-        card = await find_card(self.http, self._base)
         # The user's address may be that of one interface; the card's own is the agent's.
-        self.card, replaced = await correct_addresses(card, self.policy)
+        self.card = await find_card(self.http, self._base)
+        await self._correct_addresses()
         self._use(self.card.preferred(self._base))
-        self._report(*replaced)
-        if self._streaming and not self.card.streaming:
+        if self.streaming and not self.card.streaming:
             what = "the agent card does not declare streaming; trying it anyway"
-            self._report(Finding(what, "remove '#stream' from the target"))
+            self._report(what, "remove '#stream' from the target")
+
+    async def _correct_addresses(self) -> None:
+        """Replace those of the card that cannot be called."""
+        base = base_address(self.card.place)
+        corrected: list[Interface] = []
+        reasons: dict[str, str | None] = {}  # by origin: connecting to one that is away takes long
+        for interface in self.card.interfaces:
+            origin = interface.url.partition("://")[2].partition("/")[0]
+            if origin not in reasons:
+                reasons[origin] = reason = await _why_wrong(interface.url, base, self.policy)
+                if reason:
+                    there, here = redact_url(interface.url)[:200], rebase(interface.url, base)
+                    self._report(
+                        f"the card's address {there!r} {reason}; calling {redact_url(here)!r} "
+                        "instead",
+                        "put the URL that clients use into the card; many agents take it as "
+                        "--card-url URL",
+                    )
+            kept = reasons[origin] is None
+            corrected.append(
+                interface if kept else replace(interface, url=rebase(interface.url, base))
+            )
+        self.card = replace(self.card, interfaces=tuple(corrected))
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
@@ -160,7 +267,7 @@ class A2AAgent(HttpAgent):
 
     async def _reply_to(self, text: str) -> "A2AReply":
         declared = self.interface
-        other = declared.other_version()
+        other = replace(declared, version=V03 if declared.version == V10 else V10)
         try:
             return await self._ask_by(declared, text)
         except UnknownMethod as unknown:
@@ -174,29 +281,35 @@ class A2AAgent(HttpAgent):
         if self.interface != other:
             self._use(other)
             what = f"{declared.send_name!r} is in the card but not supported; using {other}"
-            self._report(Finding(what, f"declare protocol version {other.version!r} in the card"))
+            self._report(what, f"declare protocol version {other.version!r} in the card")
         return reply
 
     async def _ask_by(self, interface: Interface, text: str) -> "A2AReply":
         reply = A2AReply()
-        await self._exchange(interface, interface.question(text, stream=self._streaming), reply)
-        pause = _FIRST_POLL
+        await self._exchange(interface, interface.question(text, stream=self.streaming), reply)
+        pause = _FIRST_POLL_SECONDS
         while not reply.finished:  # a task that was returned before it was done
             if reply.task_id is None:
-                raise bad_reply("an unfinished task without an id")
+                raise _breach("an unfinished task without an id")
             await asyncio.sleep(pause)
             pause = min(pause * 2, _MAX_POLL_SECONDS)
             try:
-                await self._exchange(interface, interface.task(reply.task_id), reply)
+                content = interface.request("get", {"id": reply.task_id})
+                await self._exchange(interface, content, reply)
             except UnknownMethod:
-                raise bad_reply("an unfinished task that it later does not recognize") from None
+                raise _breach("an unfinished task that it later does not recognize") from None
         return reply
 
     async def _exchange(self, interface: Interface, content: bytes, reply: "A2AReply") -> None:
+        headers = {
+            "A2A-Version": interface.version,
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+        }
         async with exchange(
-            self.http, "POST", interface.url, content=content, headers=interface.headers
+            self.http, "POST", interface.url, content=content, headers=headers
         ) as response:
-            await read_response(response, reply)
+            await _read_response(response, reply)
 
     def _use(self, interface: Interface) -> None:
         self.interface = interface
@@ -204,27 +317,162 @@ class A2AAgent(HttpAgent):
         details = f"{agent or 'unnamed agent'}; {interface} at {redact_url(interface.url)}"
         self.info = replace(self.info, details=details, agent=agent or None)
 
-    def _report(self, *findings: Finding) -> None:
-        for finding in findings:
-            _log.warning("%s: %s", self.info.name, finding.what)
-        self.findings += findings
+    def _report(self, what: str, remedy: str) -> None:
+        _log.warning("%s: %s", self.info.name, what)
+        self.findings.append((what, remedy))
 
 
-def parse_fragment_options(fragment: str) -> frozenset[str]:
-    """What follows the `#` of an `a2a:` target: `stream`, `text` or both. Raises `UsageError`."""
-    options = frozenset(filter(None, fragment.split(",")))
-    if not options <= {"stream", "text"}:
-        choice = "'#stream', '#text' or '#text,stream'"
-        raise UsageError(f"target 'a2a:...#{fragment}': only {choice} may follow the URL")
-    return options
+def read_card(document: object) -> Card:
+    """Parse the JSON of a card of any protocol version.
+
+    Raises `ValueError` if it is not a card, `TargetError` if its agent cannot be called.
+    """
+    if not isinstance(document, Mapping) or not (offered := list(_interfaces(document))):
+        raise ValueError("not an agent card: it has neither 'supportedInterfaces' nor 'url'")
+    usable = tuple(interface for binding, interface in offered if binding == _JSON_RPC)
+    if not usable:
+        bindings = ", ".join(sorted({printable(binding[:40]) for binding, _ in offered}))
+        raise TargetError(
+            f"the agent's card offers only {bindings}, which Assay does not speak; add an "
+            f"interface with the protocol binding {_JSON_RPC} to the agent"
+        )
+    capabilities = document.get("capabilities")
+    streaming = isinstance(capabilities, Mapping) and capabilities.get("streaming") is True
+    name, version = _text(document.get("name")), _text(document.get("version"))
+    return Card(name, version, streaming, tuple(dict.fromkeys(usable)))
 
 
-def quiet_loggers() -> None:
-    """Silence loggers that write whole cards and addresses at INFO; a level set before stays."""
-    for name in ("a2a", "httpx", "httpcore"):
-        logger = logging.getLogger(name)
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.WARNING)
+def _interfaces(card: Mapping[str, Any]) -> Iterator[tuple[str, Interface]]:
+    """All interfaces by binding. If a card has those of both versions, the newer list is
+    complete.
+    """
+    newer = card.get("supportedInterfaces")
+    if isinstance(newer, list) and newer:
+        entries = [(entry, "protocolBinding") for entry in newer]
+    elif isinstance(card.get("url"), str):
+        others = card.get("additionalInterfaces")
+        entries = [(card, "preferredTransport")]
+        entries += [(entry, "transport") for entry in (others if isinstance(others, list) else ())]
+    else:
+        return
+    for entry, binding in entries:
+        if isinstance(entry, Mapping):
+            declaring = card if binding == "transport" else entry
+            # A server of SDK 1.x that declares no version is announced to old clients as 0.3, and
+            # agents on 0.2.x speak what 0.3 speaks.
+            major = _text(declaring.get("protocolVersion")).partition(".")[0]
+            version = V10 if major.isdecimal() and major.strip("0") else V03
+            url = entry.get("url")
+            interface = Interface(version, url if isinstance(url, str) else "")
+            yield _text(entry.get(binding)).upper() or _JSON_RPC, interface
+
+
+def _text(value: object) -> str:
+    return value[:_MAX_CARD_TEXT] if isinstance(value, str) else ""
+
+
+def base_address(url: str) -> str:
+    """The agent's address without the path of a card, a fragment and a trailing slash."""
+    split_address(url)
+    parts = urlsplit(url)
+    path = parts.path
+    for suffix in WELL_KNOWN:
+        path = path.removesuffix(suffix)
+    return urlunsplit((parts.scheme, parts.netloc, path.rstrip("/"), parts.query, ""))
+
+
+def card_places(base: str) -> list[str]:
+    """Where the card may be, likeliest first. A query (some gateways need a key there) is kept."""
+    parts = urlsplit(base)
+    own = parts.path
+    paths = [*(own + path for path in WELL_KNOWN), own or "/", *(WELL_KNOWN if own else ())]
+    return [urlunsplit(parts._replace(path=path)) for path in paths]
+
+
+async def find_card(http: httpx.AsyncClient, base: str) -> Card:
+    """The first card at the usual places. Raises `TargetError` with every place that was tried."""
+    tried: list[str] = []
+    for place in card_places(base):
+        shown = redact_url(place)
+        try:
+            async with (
+                asyncio.timeout(_CARD_SECONDS),
+                exchange(http, "GET", place, headers={"Accept": "application/json"}) as response,
+            ):
+                if failed := failure_of_status(response):
+                    raise failed
+                if response.status_code != 200:
+                    raise ValueError(f"HTTP {response.status_code}")
+                document = await read_body(response)
+            return replace(read_card(parse_json(document)), place=place, document=document)
+        except TimeoutError:
+            raise TargetLoading(
+                f"{shown} accepts connections, but does not respond within {_CARD_SECONDS:g} s: "
+                "the agent is still starting, or hangs"
+            ) from None
+        except AgentFailure as failure:
+            if failure.kind is FailureKind.CONNECTION and failure.status is not None:
+                raise TargetLoading(
+                    f"{shown} responds with {failure}: the agent has not started yet, or its proxy "
+                    "cannot reach it"
+                ) from None
+            if failure.kind is FailureKind.CONNECTION:
+                raise TargetError(
+                    f"nothing responds at {redact_url(base)}: {failure}; is the agent running, and "
+                    "is this its host and port?"
+                ) from None
+            tried.append(f"{shown}: {failure}")
+        except ValueError as error:
+            reason = "not JSON" if isinstance(error, orjson.JSONDecodeError) else error
+            tried.append(f"{shown}: {reason}")
+    lines = "".join(f"\n  {line}" for line in tried)
+    raise CardNotFound(
+        f"no agent card found for {redact_url(base)}; tried:{lines}\n"
+        "Is this the URL of an A2A agent? To see what responds there, run: assay doctor URL"
+    )
+
+
+def rebase(url: str, base: str) -> str:
+    """`url` with scheme, host and port of `base`, and below the path of `base` if it has one."""
+    ours = urlsplit(base)
+    try:
+        path = urlsplit(url).path if "://" in url else urlsplit(urljoin("x://x/", url)).path
+    except ValueError:  # a bracket without its end
+        path = ""
+    prefix = ours.path.rstrip("/")
+    if path in ("", "/"):
+        path = prefix or "/"
+    elif prefix and not f"{path}/".startswith(f"{prefix}/"):
+        path = prefix + path
+    return urlunsplit((ours.scheme, ours.netloc, path, "", ""))
+
+
+async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str | None:
+    """None if the address is kept, '' if it is replaced silently, else the reason."""
+    try:
+        host, port = split_address(url)
+    except UsageError:
+        return "is not an http(s) URL"
+    our_host, our_port = split_address(base)
+    if (host, port) == (our_host, our_port):
+        return None
+    here = is_loopback(our_host) or is_wildcard(our_host)
+    if here and is_loopback(host) and port == our_port:
+        return ""  # another name for the same
+    if is_wildcard(host):
+        return "is a wildcard listen address"
+    if is_loopback(host) and not here:
+        return "is a loopback address, reachable only from its own machine"
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            addresses = await permitted_addresses(policy, host, port)
+            _, writer = await asyncio.open_connection(addresses[0], port)
+    except OutboundRefused:
+        return "is not allowed by this server"
+    except (OSError, httpx.ConnectError):  # a TimeoutError is an OSError
+        return "cannot be reached"
+    writer.close()
+    return None
 
 
 class A2AReply:
@@ -257,7 +505,7 @@ class A2AReply:
             elif "status" in value:  # GetTask has the bare task
                 kind = "task"
             else:
-                raise bad_reply("a result that is neither a task nor a message")
+                raise _breach("a result that is neither a task nor a message")
         self._take_usage(value)
         if kind == "message":
             self._message = _parts(value)
@@ -268,54 +516,53 @@ class A2AReply:
             artifacts = value.get("artifacts") if kind == "task" else None
             for artifact in artifacts if isinstance(artifacts, list) else ():
                 self._take_artifact(artifact, append=False)
-            status = value.get("status")
-            state = status.get("state") if isinstance(status, Mapping) else None
-            self.state = str(state).lower().removeprefix("task_state_").replace("_", "-")
-            if not isinstance(status, Mapping) or self.state not in _STATES:
-                raise bad_reply("a task in an unknown state")
-            message = status.get("message")
-            self._status = _parts(message) if isinstance(message, Mapping) else []
-            self._take_usage(message if isinstance(message, Mapping) else {})
+            self._take_status(value.get("status"))
         if isinstance(task_id := value.get("taskId", value.get("id")), str):
             self.task_id = task_id
 
     def sources(self) -> Sources:
         """Where the answer of a finished reply may be. Raises `AgentFailure` for a refusal."""
         if self.state in _REFUSALS and self._message is None:
-            # A leading code such as INDEX_MISSING; the text after it may hold anything.
-            text = " ".join(texts_of(self._status))
-            code = f" ({match[1]})" if (match := _CODE.match(text)) else ""
-            message = f"the task ended {self.state!r}{code}"
+            text = " ".join(_texts_of(self._status))
+            message = f"the task ended {self.state!r}"
             raise AgentFailure(FailureKind.AGENT_ERROR, message, said=quote(text))
         sources = [*self._artifacts.values(), self._message, self._status]
         return [parts for parts in sources if parts is not None]
+
+    def _take_status(self, status: object) -> None:
+        holder = status if isinstance(status, Mapping) else {}
+        self.state = str(holder.get("state")).lower().removeprefix("task_state_").replace("_", "-")
+        if self.state not in _STATES:
+            raise _breach("a task in an unknown state")
+        message = holder.get("message")
+        self._status = _parts(message) if isinstance(message, Mapping) else []
+        self._take_usage(message if isinstance(message, Mapping) else {})
 
     def _take_usage(self, holder: Mapping[str, Any]) -> None:
         self.usage = find_usage(holder.get("metadata")) or self.usage
 
     def _take_artifact(self, artifact: object, *, append: bool) -> None:
         if not isinstance(artifact, Mapping):
-            raise bad_reply("an artifact that is not an object")
+            raise _breach("an artifact that is not an object")
         self._take_usage(artifact)
         key, parts = str(artifact.get("artifactId", "")), _parts(artifact)
         if append and key in self._artifacts:
             earlier = self._artifacts[key]
             if earlier and parts and "text" in earlier[-1] and "text" in parts[0]:
                 # A text that came in pieces is one text.
-                whole = "".join(texts_of([earlier.pop(), parts[0]]))
+                whole = "".join(_texts_of([earlier.pop(), parts[0]]))
                 parts = [{**parts[0], "text": whole}, *parts[1:]]
             earlier += parts
         elif len(self._artifacts) < _MAX_ARTIFACTS:
             self._artifacts[key] = parts
 
 
-def bad_reply(what: str) -> AgentFailure:
+def _breach(what: str) -> AgentFailure:
     """The failure for a reply that breaks the protocol."""
     return AgentFailure(FailureKind.PROTOCOL, f"the agent sent {what}")
 
 
-def texts_of(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The texts of parts."""
+def _texts_of(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     return (part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
@@ -324,7 +571,7 @@ def _parts(holder: Mapping[str, Any]) -> Parts:
     return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
 
 
-async def read_response(response: httpx.Response, reply: A2AReply) -> None:
+async def _read_response(response: httpx.Response, reply: A2AReply) -> None:
     """Feed `reply` with the response, which may be a stream or not, whatever was asked for."""
     if failure := failure_of_status(response):
         raise await with_server_message(failure, response)
@@ -360,16 +607,14 @@ def _result_in(body: bytes, status: int) -> object:
         kind = FailureKind.AGENT_ERROR if status >= 500 else FailureKind.PROTOCOL
         raise AgentFailure(kind, f"HTTP {status}", status=status, said=quote(body))
     if isinstance(error, dict):
-        kind, message = FailureKind.AGENT_ERROR, f"error {code}"
+        kind, message = FailureKind.AGENT_ERROR, "an error, no code"
         if code in _BAD_REQUEST:
             kind, message = FailureKind.PROTOCOL, f"the agent refused the request: error {code}"
-        elif not isinstance(code, int):
-            message = "an error, no code"
+        elif isinstance(code, int):
+            message = f"error {code}"
         raise AgentFailure(kind, message, said=quote(body))
-    if content is None:
-        raise bad_reply("something that is not a JSON object")
-    if "result" not in content:
-        raise bad_reply("a JSON-RPC response with neither 'result' nor 'error'")
+    if content is None or "result" not in content:
+        raise _breach("something that is not a JSON-RPC response")
     return content["result"]
 
 
@@ -379,12 +624,20 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
     Without a mapping it is the first object with `doc_ids`; in `prose`, ids are in brackets.
     """
     values = list(_values(sources))
-    text = "\n".join(filter(None, (_text_of(list(texts_of(parts))) for parts in sources)))
+    text = "\n".join(filter(None, (_joined(list(_texts_of(parts))) for parts in sources)))
     received = [Received(text or json.dumps(value), value) for value in values]
     received = received or [Received(text, problem="the agent's answer contains no JSON")]
     reader.last = received[0]
     if prose and not values:
-        return _read_prose(received[0], reader)
+        if "ids" in reader.mapping:
+            answer = reader.read(received[0])
+        else:
+            cited = cited_in(text, (), reader.known)
+            answer = AgentAnswer(cited, citations=cited)
+            if not cited and suggest_mapping(received[0], reader.known):
+                failure = invalid_answer("the answer names documents, but not as [ID]")
+                raise reader.with_suggestion(failure, received[0])
+        return answer if answer.answer is not None else replace(answer, answer=text)
     if reader.mapping or prose:
         failures = []
         for candidate in received:  # the first that the mapping fits
@@ -403,28 +656,35 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
         raise reader.with_suggestion(failure, received[0]) from None
 
 
-def _text_of(texts: Sequence[str]) -> str:
-    # The SDK's task store keeps the pieces of a streamed text as parts of one artifact.
+def _joined(texts: Sequence[str]) -> str:
     pieces = len(texts) >= _MIN_PIECES and sum(map(len, texts)) < _MAX_PIECE_LENGTH * len(texts)
     return ("" if pieces else "\n").join(texts).strip()
-
-
-def _read_prose(received: Received, reader: AnswerReader) -> AgentAnswer:
-    if "ids" in reader.mapping:
-        answer = reader.read(received)
-    else:
-        ids = marked_ids(received.text, reader.known)
-        answer = AgentAnswer(ids, citations=ids)
-        if not ids and suggest_mapping(None, received.text, reader.known):
-            failure = invalid_answer("the answer names documents, but not as [ID]")
-            raise reader.with_suggestion(failure, received)
-    return answer if answer.answer is not None else replace(answer, answer=received.text)
 
 
 def _values(sources: Sources) -> Iterator[object]:
     """Everything that could be the answer: data first, because text often only repeats it."""
     for parts in sources:
         yield from (part["data"] for part in parts if part.get("data") is not None)
-        texts = list(texts_of(parts))
+        texts = list(_texts_of(parts))
         for text in [*texts, *(["".join(texts)] if len(texts) > 1 else [])]:
             yield from json_values(text)
+
+
+def json_values(text: str) -> Iterator[object]:
+    """Every JSON value in a text: the text itself, or the objects in the middle of prose."""
+    try:
+        yield parse_json(text)
+        return
+    except orjson.JSONDecodeError:
+        start, decoder = 0, json.JSONDecoder()
+    for _ in range(_MAX_STARTS):
+        start = text.find("{", start)
+        if start < 0:
+            return
+        try:
+            value, start = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+        else:
+            if not is_deep(value):
+                yield value

@@ -1,20 +1,24 @@
 """Reads an agent's answer, whatever its protocol.
 
     reader = AnswerReader(parse_mapping(["ids=hits[].id"]), dataset.known_ids)
-    reader.read(Received.from_text(body))            # by --map, or detected
+    reader.read(Received.from_text(body))            # by --map, or by the usual names
     read_answer({"doc_ids": ["d1"], "answer": "…"})  # the plain form: Python functions and A2A
 
 `--map KEY=EXPR` says where the ids, the scores and the answer are. `EXPR` is JMESPath over the
 answer, or `re:PATTERN` with one group that is searched for in the answer's text. Without `ids`, the
-field is detected (see `detection`). `contexts`, `steps` and `usage` have one form everywhere.
+list of results is found by its name, the field with the ids by its name and because its values are
+documents of the data set. Anything else is an error that suggests the mapping: a wrong guess would
+be a wrong figure.
 """
 
 import codecs
+import json
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import jmespath
 import orjson
@@ -25,48 +29,52 @@ from assay.errors import AgentFailure, UsageError
 from assay.llm.passages import ContextChunk
 from assay.net.json import parse_json, shorten
 from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
-from assay.targets.detection import (
-    IdDetector,
-    detect_answer,
-    detect_citations,
-    detect_list,
-    strings_in,
-    suggest_mapping,
-)
 from assay.targets.protocol import AgentAnswer, document_id, invalid_answer, is_unicode
 
 EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts", "steps")
-"""Keys whose value is an expression over the answer."""
+# `query` and `top_k` name arguments of an MCP tool, `arg.NAME=VALUE` sends one with every call.
 ARGUMENTS = ("query", "top_k")
-"""Keys that name arguments of an MCP tool."""
 CONSTANT = "arg."
-"""`arg.NAME=VALUE` sends an argument of an MCP tool with every call."""
+# Of the first version, and shorter than `ids`: the list of results, and the field with the id.
+EARLIER = ("results", "doc_id")
 
 MAX_CHUNKS = 100
-MAX_CHUNK_LENGTH = 20_000
-"""Characters that are kept of a chunk: no model reads more of one."""
+MAX_CHUNK_LENGTH = 20_000  # no model reads more characters of one
 MAX_STEP_IDS = 1_000
 MAX_STEP_QUERY = 10_000
-"""Characters that are kept of a step's query."""
 
-DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")
-ANSWER_KEYS = ("answer", "result", "output", "output_text")
-"""Where chains of LangChain have their documents and their answer."""
-
-_KEYS = (*EXPRESSIONS, *ARGUMENTS, "results", "doc_id")  # the last two are of the first version
 _REGEX = "re:"
-_MAX_LENGTH = 2000
 _MAX_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
-_CHUNK_IDS = ("id", "chunk_id", "_id")
-_DOCUMENT_IDS = ("doc_id", "document_id", "docid", "source_id")
-_TEXTS = ("text", "content", "page_content", "body", "chunk")
+_MAX_DEPTH = 8
+# A pattern may take time that grows with the square of a text that an agent chose.
+_MAX_READ = 5_000
+
+# In the order of preference. "documents" comes after the ids, since its items may be texts.
+_LISTS = (
+    *("doc_ids", "document_ids", "ids", "results", "documents", "docs", "hits", "items"),
+    *("matches", "sources", "articles", "entities", "notes", "records", "chunks", "passages"),
+    *("data", "result", "output", "response"),
+)
+_IDS = (
+    *("doc_id", "document_id", "docid", "id", "_id", "note_id"),
+    *("uri", "url", "source", "path", "file", "filename", "name", "title"),
+)
+_INNER = ("document", "metadata", "payload", "_source", "entity", "node")
+_ANSWERS = ("generated_answer", "answer")
+_CHUNK_IDS = ("id", "chunk_id")
+_DOCUMENT_IDS = ("doc_id", "document_id")
+_TEXTS = ("text", "content", "page_content")
 _READ_KEYS = frozenset(
-    {field.name for field in fields(AgentAnswer)}
-    | {"query", "question", "input", "metadata"}  # chains repeat their input
-    | {*DOCUMENT_KEYS, *ANSWER_KEYS}
+    {field.name for field in fields(AgentAnswer)} | {"query", "question", "metadata"}
 )
 
-Texts = tuple[str, ...]
+# [doc-1], [doc-1, doc-2], [2], [Document 2], and [Tea](https://host/doc-1.html).
+_MARK = re.compile(r"\[([^\[\]\n]{1,200})\](?:\(([^()\s]{1,500})\))?")
+_NUMBER = re.compile(r"(?:(?:document|doc|source) ?)?#?(\d{1,3})", re.IGNORECASE)
+# How prose names documents: [X], and id: X or "ref": "X".
+_PATTERNS = (r"\[([^\]]+)\]", r"(?:id|ref)\"?[:=]\s?\"?([^\s,;)\]\"]+)")
+
+Expression: TypeAlias = ParsedResult | re.Pattern[str]
 _MISSING: Any = object()
 
 
@@ -74,8 +82,8 @@ _MISSING: Any = object()
 class Received:
     """What an agent sent: its text and, if it is JSON, its value.
 
-    `problem` says why there is no value, for the message that follows. `messages` is whether the
-    value is a list of messages, such as events of a stream, which are not all results.
+    `problem` says why there is no value. `messages` is whether the value is a list of messages,
+    such as events of a stream, which are not all results.
     """
 
     text: str
@@ -94,46 +102,36 @@ class Received:
         except orjson.JSONDecodeError:
             return cls(text, problem="the answer is not JSON")
 
+    @property
+    def shown(self) -> str:
+        """A short form for messages."""
+        return shorten(self.text if self.value is _MISSING else self.value)
+
     def require_value(self) -> Any:
         """The value. Raises `AgentFailure` if the answer is not JSON."""
         if self.value is _MISSING:
             raise invalid_answer(
-                f"{self.problem}; received {shorten(self.text)}; to read ids from text, write "
+                f"{self.problem}; received {self.shown}; to read ids from text, write "
                 "--map 'ids=re:PATTERN' with one group"
             )
         return self.value
 
 
 def parse_mapping(texts: Sequence[str]) -> dict[str, str]:
-    """Read every `KEY=EXPR`; of a key that is given twice, the last counts.
+    """`parse_mapping(["ids=hits[].id", "answer=text"])`. Of a repeated key, the last counts.
 
-    One text may hold several, `query=q,top_k=limit,doc_id=id`, if each part has a key and none
-    is a regular expression: a value may hold commas. Raises `UsageError`.
+    Raises `UsageError` for an unknown key, and for an expression that cannot be compiled.
     """
     mapping: dict[str, str] = {}
     for text in texts:
-        parts = text.split(",")
-        if "=re:" in text or not all(map(_is_mapping, parts)):
-            parts = [text]
-        for part in parts:
-            if not _is_mapping(part):
-                keys = ", ".join(_KEYS)
-                raise UsageError(
-                    f"--map {part!r} is not KEY=EXPR; KEY is one of {keys}, or arg.NAME"
-                )
-            key, _, value = part.partition("=")
-            mapping[key.strip()] = value.strip()
-    for key, value in mapping.items():
-        if key in EXPRESSIONS or key == "results":
-            _compile(key, value)
+        key, _, value = (part.strip() for part in text.partition("="))
+        known = key in (*EXPRESSIONS, *ARGUMENTS, *EARLIER)
+        if not value or not (known or (key.startswith(CONSTANT) and key != CONSTANT)):
+            keys = ", ".join((*EXPRESSIONS, *ARGUMENTS))
+            raise UsageError(f"--map {text!r} is not KEY=EXPR; KEY is one of {keys}, or arg.NAME")
+        mapping[key] = value
+    _compile_all(mapping)
     return mapping
-
-
-def _is_mapping(piece: str) -> bool:
-    key, sign, value = piece.partition("=")
-    key = key.strip()
-    known = key in _KEYS or (key.startswith(CONSTANT) and len(key) > len(CONSTANT))
-    return bool(sign and value.strip() and known)
 
 
 def validate_keys(mapping: Mapping[str, str], kind: str) -> None:
@@ -144,6 +142,30 @@ def validate_keys(mapping: Mapping[str, str], kind: str) -> None:
                 f"--map {key}=... names an argument of an MCP tool, which {kind}: targets do not "
                 "have; leave it out"
             )
+
+
+def _compile_all(mapping: Mapping[str, str]) -> dict[str, Expression]:
+    return {
+        key: _compile(key, text)
+        for key, text in mapping.items()
+        if key in EXPRESSIONS or key == "results"
+    }
+
+
+def _compile(key: str, text: str) -> Expression:
+    try:
+        if not text.startswith(_REGEX):
+            return jmespath.compile(text)
+        pattern = re.compile(text.removeprefix(_REGEX))
+        if pattern.groups == 1:
+            return pattern
+        problem = f"it has {pattern.groups} groups, and needs one around what is to be read"
+    except (JMESPathError, re.error, RecursionError) as error:
+        problem = " ".join(str(error).split("\n")[0].split())[:160]
+    raise UsageError(
+        f"--map {key}={text[:200]} is not an expression ({problem}); write JMESPath, such as "
+        f"'{key}=results[].id', or '{key}=re:PATTERN'"
+    )
 
 
 class AnswerReader:
@@ -157,12 +179,8 @@ class AnswerReader:
         self.mapping = mapping
         self.known = known
         self.last: Received | None = None
-        self._expressions = {
-            key: _compile(key, text)
-            for key, text in mapping.items()
-            if key in EXPRESSIONS or key == "results"
-        }
-        self._items = _projected(mapping.get("ids", ""))
+        self._expressions = _compile_all(mapping)
+        self._items = _projected(self._expressions.get("ids"))
         self._detector = IdDetector(known, mapping.get("doc_id"))
         self._suggestions = 0
 
@@ -180,7 +198,7 @@ class AnswerReader:
         self._suggestions += 1
         if self._suggestions > _MAX_SUGGESTIONS:
             return failure
-        suggestion = suggest_mapping(received.value, received.text, self.known)
+        suggestion = suggest_mapping(received, self.known)
         if not suggestion or suggestion == f"ids={self.mapping.get('ids')}":
             return failure
         return AgentFailure(failure.kind, f"{failure}; try: --map '{suggestion}'")
@@ -188,44 +206,57 @@ class AnswerReader:
     def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
         value = None if received.value is _MISSING else received.value
-        answer = detect_answer(value)
-        if "answer" in self._expressions:
-            found = self._expressions["answer"](received)
-            if isinstance(found, list) and self.mapping["answer"].startswith(_REGEX):
-                found = found[0] if found else None
-            if not (found is None or (isinstance(found, str) and is_unicode(found))):
-                raise self._mismatch("answer", f"{_kind(found)}, not a text", received)
-            answer = found
+        holder = value if isinstance(value, dict) else {}
+        if "answer" in self.mapping:
+            answer = self._answer(received)
+        else:
+            texts = map(holder.get, _ANSWERS)
+            answer = next((text for text in texts if isinstance(text, str)), None)
         citations = self._texts("citations", received)
-        steps = read_steps(self._list("steps", received)) if "steps" in self.mapping else None
+        if citations is None:
+            listed = holder.get("citations")
+            cited = [x for x in listed if isinstance(x, str)] if isinstance(listed, list) else []
+            citations = tuple(cited) or cited_in(answer, doc_ids, self.known)
         return AgentAnswer(
             doc_ids,
             answer,
-            detect_citations(value, answer, doc_ids) if citations is None else citations,
+            citations,
             scores=self._scores(received, len(doc_ids)),
             contexts=self._contexts(received, doc_ids, answer),
-            steps=find_steps(value) if steps is None else steps,
+            steps=read_steps(self._list("steps", received))
+            if "steps" in self.mapping
+            else find_steps(value),
             usage=find_usage(value),
         )
 
+    def _answer(self, received: Received) -> str | None:
+        found = self._find("answer", received)
+        if isinstance(found, list) and self.mapping["answer"].startswith(_REGEX):
+            found = found[0] if found else None
+        if found is None or (isinstance(found, str) and is_unicode(found)):
+            return found
+        raise self._mismatch("answer", f"{_kind(found)}, not a text", received)
+
     def _contexts(
-        self, received: Received, doc_ids: Texts, answer: str | None
+        self, received: Received, doc_ids: Sequence[str], answer: str | None
     ) -> tuple[ContextChunk, ...]:
         """The passages that an answer was written from; by default the documents' own texts."""
         if "contexts" in self.mapping:
             return read_contexts(self._list("contexts", received))
         texts = self._texts("texts", received)
-        titles = self._texts("titles", received) or ()
+        titles = self._texts("titles", received)
         if texts is None or answer is None:
             return ()
-        if len(texts) != len(doc_ids) or len(titles) not in (0, len(doc_ids)):
+        if len(texts) != len(doc_ids) or len(titles or texts) != len(doc_ids):
             what = f"{len(texts)} texts for {len(doc_ids)} ids"
             raise self._mismatch("texts", what, received)
-        whole = [f"{title}\n{text}" for title, text in zip(titles, texts, strict=bool(titles))]
-        chunks = zip(doc_ids, whole or texts, strict=True)
+        if titles:
+            pairs = zip(titles, texts, strict=True)
+            texts = tuple(f"{title}\n{text}" for title, text in pairs)
+        chunks = zip(doc_ids, texts, strict=True)
         return read_contexts([{"id": doc_id, "text": text} for doc_id, text in chunks])
 
-    def ids(self, received: Received) -> Texts:
+    def ids(self, received: Received) -> tuple[str, ...]:
         """The document ids alone."""
         mapped = self._texts("ids", received)
         if mapped is not None:
@@ -234,42 +265,43 @@ class AnswerReader:
             if isinstance(items, list) and len(items) > len(mapped) and not received.messages:
                 raise invalid_answer(
                     f"--map ids={self.mapping['ids']}: {len(items) - len(mapped)} of {len(items)} "
-                    f"items have no id there; received {shorten(received.value)}; to leave them "
-                    'out, write items[?id].id; to let them hold their places, items[].[id || `"-"`]'
-                    "[]"
+                    f"items have no id there; received {received.shown}; to leave them out, write "
+                    "items[?id].id"
                 )
             return tuple(map(document_id, mapped))
-        items = None if received.value is _MISSING else detect_list(received.value)
-        if "answer" in self.mapping and items is None and "results" not in self.mapping:
-            return ()  # an application that only answers
-        value = received.require_value()
         if "results" in self.mapping:
-            items = self._expressions["results"](received)
+            items = self._find("results", received)
+        else:
+            items = None if received.value is _MISSING else detect_list(received.value)
+            if items is None and "answer" in self.mapping:
+                return ()  # an application that only answers
+            received.require_value()
         if not isinstance(items, list):
             raise invalid_answer(
-                "the answer has no list of documents; received "
-                f"{shorten(value)}; name the field: --map results=FIELD, or --map ids=EXPR"
+                f"the answer has no list of documents; received {received.shown}; name the field: "
+                "--map results=FIELD, or --map ids=EXPR"
             )
         return self._detector.detect(items)
 
-    def _texts(self, key: str, received: Received) -> Texts | None:
-        if key not in self.mapping:
-            return None
-        texts = []
-        for place, item in enumerate(self._list(key, received), start=1):
-            if isinstance(item, str) and is_unicode(item):
-                texts.append(item)
-                continue
-            if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
-                item = int(item)  # a data part of A2A turns every integer into a float
-            if isinstance(item, bool) or not isinstance(item, int):
-                what = f"{_kind(item)} as item {place}, not a text"
-                raise self._mismatch(key, what, received)
-            texts.append(str(item))
-        return tuple(texts)
+    def _find(self, key: str, received: Received) -> Any:
+        """What the expression of a key finds."""
+        expression = self._expressions[key]
+        if isinstance(expression, re.Pattern):
+            # Prose names a document more than once: a repeat is not a second result. A string
+            # inside JSON has its quotes escaped in the raw text, and is searched without that too.
+            for text in (received.text, "\n".join(strings_in(received.value))):
+                if found := [match[1] for match in expression.finditer(text) if match[1]]:
+                    return list(dict.fromkeys(found))
+            return []
+        value = received.require_value()
+        try:
+            return expression.search(value)
+        except (JMESPathError, TypeError, ValueError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:160]
+            raise self._mismatch(key, f"nothing ({reason})", received) from None
 
     def _list(self, key: str, received: Received) -> list[Any]:
-        found = self._expressions[key](received)
+        found = self._find(key, received)
         if isinstance(found, list):
             return found
         what = f"{_kind(found)}, not a list"
@@ -277,89 +309,50 @@ class AnswerReader:
             what = f"nothing; if that is an answer without documents, add: || `[]` (--map {key})"
         raise self._mismatch(key, what, received)
 
-    def _mismatch(self, key: str, what: str, received: Received) -> AgentFailure:
-        """An expression that does not fit the answer."""
-        shown = "no JSON" if received.value is _MISSING else shorten(received.value)
-        return invalid_answer(f"--map {key}={self.mapping[key]} yields {what}; received {shown}")
+    def _texts(self, key: str, received: Received) -> tuple[str, ...] | None:
+        if key not in self.mapping:
+            return None
+        texts = []
+        for place, item in enumerate(self._list(key, received), start=1):
+            if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
+                item = int(item)  # a data part of A2A turns every integer into a float
+            if type(item) is not int and not (isinstance(item, str) and is_unicode(item)):
+                what = f"{_kind(item)} as item {place}, not a text"
+                raise self._mismatch(key, what, received)
+            texts.append(str(item))
+        return tuple(texts)
 
     def _scores(self, received: Received, count: int) -> tuple[float, ...]:
         if "scores" not in self.mapping:
             return ()
-        found = self._expressions["scores"](received)
-        numbers = [_number(each) for each in found] if isinstance(found, list) else []
-        if None in numbers or len(numbers) != count or not isinstance(found, list):
+        found = self._list("scores", received)
+        scores = _numbers(found)
+        if len(scores) != count or len(found) != count:
             what = f"{shorten(found)}, not one number for each of {count} ids"
             raise self._mismatch("scores", what, received)
-        return tuple(map(float, found))
+        return scores
+
+    def _mismatch(self, key: str, what: str, received: Received) -> AgentFailure:
+        """An expression that does not fit the answer."""
+        expression = f"--map {key}={self.mapping[key]}"
+        return invalid_answer(f"{expression} yields {what}; received {received.shown}")
 
 
-def _compile(key: str, text: str) -> Callable[[Received], Any]:
-    """What finds the value of `--map KEY=EXPR` in an answer. Raises `UsageError`."""
-    if len(text) > _MAX_LENGTH:
-        raise UsageError(f"--map {key}=... has {len(text)} characters; at most {_MAX_LENGTH}")
-    if text.startswith(_REGEX):
-        return _compile_pattern(key, text.removeprefix(_REGEX))
-    try:
-        expression = jmespath.compile(text)
-    except JMESPathError as error:
-        reason = " ".join(str(error).split("\n")[0].split())[:160]
-        raise UsageError(
-            f"--map {key}={text}: not a JMESPath expression ({reason}); an example: "
-            f"--map '{key}=results[].id'"
-        ) from None
-
-    def evaluate(received: Received) -> Any:
-        value = received.require_value()
-        try:
-            return expression.search(value)
-        except (JMESPathError, TypeError, ValueError, RecursionError) as error:
-            reason = " ".join(str(error).split())[:160]
-            what = f"--map {key}={text}: {reason}; received {shorten(value)}"
-            raise invalid_answer(what) from None
-
-    return evaluate
-
-
-def _projected(text: str) -> ParsedResult | None:
+def _projected(expression: Expression | None) -> ParsedResult | None:
     """The list whose items an expression reads one by one, `hits[]` of `hits[].id`; None if it
     reads no list so, or filters it.
     """
-    if not text or text.startswith(_REGEX):
+    if not isinstance(expression, ParsedResult):
         return None
-    parsed = jmespath.compile(text).parsed
+    parsed = expression.parsed
     if parsed["type"] == "or_expression":  # hits[].id || `[]`
         parsed = parsed["children"][0]
-    return ParsedResult(text, parsed["children"][0]) if parsed["type"] == "projection" else None
-
-
-def _compile_pattern(key: str, pattern: str) -> Callable[[Received], list[str]]:
-    try:
-        compiled = re.compile(pattern)
-        problem = "" if compiled.groups == 1 else f"it has {compiled.groups} groups"
-    except re.error as error:
-        problem = str(error)
-    if problem:
-        raise UsageError(
-            f"--map {key}=re:{pattern} must be a regular expression with one group around what is "
-            f"to be read, and (?:...) for others: {problem}"
-        )
-
-    def evaluate(received: Received) -> list[str]:
-        # Prose names a document more than once: a repeat is not a second result. A string inside
-        # JSON has its quotes escaped in the raw text, and is searched without that as well.
-        for text in (received.text, "\n".join(strings_in(received.value))):
-            if found := [match[1] for match in compiled.finditer(text) if match[1]]:
-                return list(dict.fromkeys(found))
-        return []
-
-    return evaluate
+    return ParsedResult("", parsed["children"][0]) if parsed["type"] == "projection" else None
 
 
 def _kind(value: Any) -> str:
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-    if value is None:
-        return "null"
-    return kinds.get(type(value), f"a number ({value})")
+    return "null" if value is None else kinds.get(type(value), f"a number ({value})")
 
 
 def read_answer(value: object) -> AgentAnswer:
@@ -404,7 +397,7 @@ def _ids(value: object, what: str) -> tuple[str, ...]:
 def find_steps(value: object) -> tuple[SearchStep, ...]:
     """The searches in `steps` of an object; none if it has another meaning there."""
     listed = value.get("steps") if isinstance(value, Mapping) else None
-    # Agents of other makes list their stages or messages under this name.
+    # Other agents list their stages or messages under this name.
     if not isinstance(listed, list | tuple) or not all(map(_is_step, listed)):
         return ()
     return read_steps(listed)
@@ -419,15 +412,12 @@ def read_steps(value: Sequence[Any]) -> tuple[SearchStep, ...]:
     for place, item in enumerate(value[:MAX_STEPS]):
         if not _is_step(item):
             raise invalid_answer(f"'steps', position {place}: has no list 'doc_ids'")
-        scores = item.get("scores")
-        numbers = list(map(_number, scores)) if isinstance(scores, list | tuple) else []
-        if None in numbers or len(numbers) != len(item["doc_ids"]):
-            numbers = []
+        listed, scores = item["doc_ids"], _numbers(item.get("scores"))
         found = SearchStep(
-            tool=_line(item.get("tool"), 200) or "search",
-            query=_line(item.get("query"), MAX_STEP_QUERY),
-            doc_ids=_ids(item["doc_ids"][:MAX_STEP_IDS], f"'steps', position {place}: 'doc_ids'"),
-            scores=tuple(number for number in numbers[:MAX_STEP_IDS] if number is not None),
+            tool=_text(item.get("tool"), 200) or "search",
+            query=_text(item.get("query"), MAX_STEP_QUERY),
+            doc_ids=_ids(listed[:MAX_STEP_IDS], f"'steps', position {place}: 'doc_ids'"),
+            scores=scores[:MAX_STEP_IDS] if len(scores) == len(listed) else (),
             ms=_number(item.get("ms")),
         )
         steps.append(found)
@@ -438,7 +428,7 @@ def _is_step(item: object) -> bool:
     return isinstance(item, Mapping) and isinstance(item.get("doc_ids"), list | tuple)
 
 
-def _line(value: object, length: int) -> str:
+def _text(value: object, length: int) -> str:
     text = value[:length] if isinstance(value, str) else ""
     return text if is_unicode(text) else text.encode("utf-8", "replace").decode()
 
@@ -449,30 +439,32 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
-def find_usage(*holders: object) -> AnswerUsage | None:
-    """What the first `usage` among these objects says of tokens and cost; None if none says it.
+def _numbers(value: object) -> tuple[float, ...]:
+    """The numbers in a list; none if anything else is among them."""
+    numbers = list(map(_number, value)) if isinstance(value, list | tuple) else []
+    found = tuple(number for number in numbers if number is not None)
+    return found if len(found) == len(numbers) else ()
+
+
+def find_usage(holder: object) -> AnswerUsage | None:
+    """What `usage` of an object says of tokens and cost; None if it says nothing.
 
     Chat completions call them `prompt_tokens` and `completion_tokens`.
     """
-    for holder in holders:
-        usage = holder.get("usage") if isinstance(holder, Mapping) else None
-        if isinstance(usage, Mapping):
-            read = _count(usage, "input_tokens", "prompt_tokens")
-            written = _count(usage, "output_tokens", "completion_tokens")
-            found = AnswerUsage(
-                # A data part of A2A turns every integer into a float.
-                input_tokens=None if read is None else int(read),
-                output_tokens=None if written is None else int(written),
-                cost_usd=_count(usage, "cost_usd"),
-            )
-            if found != AnswerUsage():
-                return found
-    return None
-
-
-def _count(usage: Mapping[Any, Any], *names: str) -> float | None:
-    numbers = (_number(usage.get(name)) for name in names)
-    return next((number for number in numbers if number is not None and number >= 0), None)
+    usage = holder.get("usage") if isinstance(holder, Mapping) else None
+    if not isinstance(usage, Mapping):
+        return None
+    found = {name: _number(each) for name, each in usage.items()}
+    numbers = {name: each for name, each in found.items() if each is not None and each >= 0}
+    read = numbers.get("input_tokens", numbers.get("prompt_tokens"))
+    written = numbers.get("output_tokens", numbers.get("completion_tokens"))
+    counts = AnswerUsage(
+        # A data part of A2A turns every integer into a float.
+        input_tokens=None if read is None else int(read),
+        output_tokens=None if written is None else int(written),
+        cost_usd=numbers.get("cost_usd"),
+    )
+    return None if counts == AnswerUsage() else counts
 
 
 def read_contexts(value: object) -> tuple[ContextChunk, ...]:
@@ -480,24 +472,172 @@ def read_contexts(value: object) -> tuple[ContextChunk, ...]:
     if not isinstance(value, list | tuple):
         kind = type(value).__name__
         raise invalid_answer(f"'contexts' is a {kind}, not a list of texts or chunks")
-    return tuple(_chunk(item, place) for place, item in enumerate(value[:MAX_CHUNKS]))
-
-
-def _chunk(item: object, place: int) -> ContextChunk:
-    holder = item if isinstance(item, Mapping) else {"text": item}
-    text = _first(holder, _TEXTS)
-    if not isinstance(text, str) or not is_unicode(text):
-        keys = ", ".join(map(repr, list(holder)[:8]))
-        raise invalid_answer(
-            f"'contexts', position {place}: not a text, nor an object with 'text'; its keys: {keys}"
+    chunks = []
+    for place, item in enumerate(value[:MAX_CHUNKS]):
+        holder = item if isinstance(item, Mapping) else {"text": item}
+        text, found, document = (
+            next((holder[key] for key in keys if holder.get(key) is not None), None)
+            for keys in (_TEXTS, _CHUNK_IDS, _DOCUMENT_IDS)
         )
-    found, document = _first(holder, _CHUNK_IDS), _first(holder, _DOCUMENT_IDS)
-    return ContextChunk(
-        text[:MAX_CHUNK_LENGTH],
-        "" if found is None else document_id(found),
-        "" if document is None else document_id(document),
-    )
+        if not isinstance(text, str) or not is_unicode(text):
+            keys = ", ".join(map(repr, list(holder)[:8]))
+            raise invalid_answer(
+                f"'contexts', position {place}: not a text, nor an object with 'text'; its keys: "
+                f"{keys}"
+            )
+        chunk_id = "" if found is None else document_id(found)
+        doc_id = "" if document is None else document_id(document)
+        chunks.append(ContextChunk(text[:MAX_CHUNK_LENGTH], chunk_id, doc_id))
+    return tuple(chunks)
 
 
-def _first(item: Mapping[Any, Any], keys: Sequence[str]) -> Any:
-    return next((item[key] for key in keys if item.get(key) is not None), None)
+def _file_name(value: str) -> str:
+    """`note 7.html` of `https://host/kb/note%207.html?from=search#top`."""
+    path = value.partition("#")[0].partition("?")[0].replace("\\", "/").rstrip("/")
+    return unquote(path.rpartition("/")[2])
+
+
+def _page_name(value: str) -> str:
+    name, _, suffix = _file_name(value).rpartition(".")
+    return name if name and suffix.isalnum() and len(suffix) <= 5 else _file_name(value)
+
+
+_FORMS: tuple[Callable[[str], str], ...] = (str, _page_name, _file_name)
+
+
+def known_form(text: str, known: Container[str]) -> str | None:
+    """The id of the data set that a name, URL or path stands for; None if it is not one."""
+    return next((form(text) for form in _FORMS if form(text) in known), None)
+
+
+class IdDetector:
+    """Detects which field of the results holds the ids; once it is certain, it stays with it.
+
+    `known` are the ids of the data set, `field` is the field that holds the id, if the user has
+    named it.
+    """
+
+    def __init__(self, known: Container[str], field: str | None = None) -> None:
+        self._known = known
+        self._field = field
+        self._settled: tuple[str, Callable[[str], str]] | None = None
+
+    def detect(self, items: Sequence[Any]) -> tuple[str, ...]:
+        """The id of each result. Raises `AgentFailure` if one has none."""
+        rows = [_fields(item) for item in items]
+        if not rows:
+            return ()
+        name, form = self._settled or self._settle(rows)
+        ids = []
+        for place, row in enumerate(rows, start=1):
+            if (value := row.get(name)) is None:
+                what = f"result {place} has no id in {name!r}" if place > 1 else "no ids were found"
+                raise invalid_answer(what)
+            ids.append(document_id(form(value)))
+        return tuple(ids)
+
+    def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Callable[[str], str]]:
+        names = [self._field] if self._field else [name for name in _IDS if name in rows[0]]
+        for name in names:
+            texts = [row.get(name) or "" for row in rows]
+            hits = [sum(form(text) in self._known for text in texts) for form in _FORMS]
+            # If ids are numbers, a place in the list looks like one.
+            first = int(texts[0] != "0")
+            places = list(map(str, range(first, first + len(texts))))
+            if any(hits) and (texts != places or self._field):
+                self._settled = name, _FORMS[hits.index(max(hits))]
+                return self._settled
+        return next(iter(names), "doc_id"), str  # not certain: wait for the next answer
+
+
+def _fields(item: Any) -> dict[str, str | None]:
+    """Strings and integers of a result, its own before those of a nested document."""
+    if isinstance(item, str) or type(item) is int:
+        return {"doc_id": str(item)}
+    fields: dict[str, str | None] = {}
+    for name, value in item.items() if isinstance(item, dict) else ():
+        if isinstance(value, str) or type(value) is int:
+            fields[name] = str(value)
+        elif name in _INNER and isinstance(value, dict):
+            fields = _fields(value) | fields
+        elif name in _IDS:
+            fields.setdefault(name, None)  # or the next name, a title, would be taken for the id
+    return fields
+
+
+def detect_list(value: Any, depth: int = 3) -> list[Any] | None:
+    """The list that holds the results, by its name; None if there is none.
+
+    A list in a list, as servers answer that take several queries at once, is the inner one.
+    """
+    if isinstance(value, list):
+        return value[0] if len(value) == 1 and isinstance(value[0], list) else value
+    if isinstance(value, dict) and depth:
+        for name in _LISTS:
+            if name in value and (found := detect_list(value[name], depth - 1)) is not None:
+                return found
+    return None
+
+
+def cited_in(
+    text: str | None, sources: Sequence[str], known: Container[str] = ()
+) -> tuple[str, ...]:
+    """The documents that a text cites in brackets, each once: `[2]` is the second of `sources`,
+    `[doc-1, doc-3]` are ids among `known`, and `[Tea](https://host/doc-1.html)` leads to one.
+    """
+    found: dict[str, None] = {}
+    for mark in _MARK.finditer(text or ""):
+        for name in map(str.strip, (mark[1], *mark[1].replace(";", ",").split(","))):
+            number = _NUMBER.fullmatch(name)
+            if number and 1 <= int(number[1]) <= len(sources):
+                found[sources[int(number[1]) - 1]] = None
+            elif name in known:
+                found[name] = None
+        if mark[2] and (linked := known_form(mark[2], known)):
+            found[linked] = None
+    return tuple(found)
+
+
+def suggest_mapping(received: Received, known: Container[str]) -> str:
+    """`ids=EXPR` for ids of the data set in an answer that was not understood; empty for none.
+
+    In JSON, the path that leads to them; in text, a usual pattern that finds them and little else.
+    """
+    path = find_known(received.value, known)
+    if path is not None:
+        return f"ids={path}" if "[]" in path else f"ids=[{path}]"
+    # A string inside JSON has its quotes escaped in the raw text.
+    for searched in ("\n".join(strings_in(received.value)), received.text):
+        for pattern in _PATTERNS:
+            found = set(re.findall(pattern, searched[:_MAX_READ]))
+            hits = [each for each in found if each in known]
+            if hits and 2 * len(hits) >= len(found):
+                return f"ids=re:{pattern}"
+    return ""
+
+
+def find_known(value: Any, known: Container[str], depth: int = _MAX_DEPTH) -> str | None:
+    """The JMESPath expression that leads to ids of the data set in `value`; None if none does."""
+    if isinstance(value, str) or type(value) is int:
+        return "" if str(value) in known else None
+    if not depth:
+        return None
+    if isinstance(value, list):
+        found = (find_known(each, known, depth - 1) for each in value[:20])
+        inner = next((each for each in found if each is not None), None)
+        return None if inner is None else f"[].{inner}".replace("].[", "][").rstrip(".")
+    for key, each in value.items() if isinstance(value, dict) else ():
+        inner = find_known(each, known, depth - 1)
+        if inner is not None:
+            step = key if key.isascii() and key.isidentifier() else json.dumps(key)
+            return f"{step}.{inner}".replace(".[", "[").rstrip(".")
+    return None
+
+
+def strings_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:
+    """Every string in a JSON value, in its order, without the escapes that JSON puts into it."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(each, depth - 1)

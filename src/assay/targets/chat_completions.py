@@ -16,8 +16,14 @@ from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object, shorten
 from assay.net.redact import redact_url
-from assay.targets.answer_reader import AnswerReader, Received, validate_keys
-from assay.targets.detection import IdDetector, known_form, marked_ids, marked_sources, word_list
+from assay.targets.answer_reader import (
+    AnswerReader,
+    IdDetector,
+    Received,
+    cited_in,
+    known_form,
+    validate_keys,
+)
 from assay.targets.protocol import AgentAnswer, invalid_answer
 from assay.targets.rest import (
     NOT_JSON_EVENT,
@@ -35,8 +41,9 @@ _PATH = "/chat/completions"
 _ANSWER = "choices[0].message.content"
 _NO_IDS = "`[]`"
 # Where services put what they retrieved, best known first.
-_SOURCES = word_list(
-    "doc_ids retrieved source_documents documents sources search_results results contexts citations"
+_SOURCES = (
+    *("doc_ids", "retrieved", "source_documents", "documents", "sources", "search_results"),
+    *("results", "contexts", "citations"),
 )
 _CITATION_FIELDS = ("id", "doc_id", "document_id", "file_id", "filename", "url", "title")
 _MODELS_SECONDS = 10.0
@@ -115,8 +122,8 @@ class ChatAgent(RestAgent):
         if self._finds_ids:
             sources = _sources(received.value, message, known)
         if self._finds_citations:
-            cited = _annotated(message, known) or marked_ids(answer.answer, known)
-            answer = replace(answer, citations=cited or marked_sources(answer.answer, sources))
+            cited = _annotated(message, known) or cited_in(answer.answer, sources, known)
+            answer = replace(answer, citations=cited)
         # An application that returns no list has retrieved what it cites, at the least.
         found = (sources or answer.citations) if self._finds_ids else sources
         return replace(answer, doc_ids=found)

@@ -1,34 +1,208 @@
-"""Checks the health of one agent: its protocol, a sample call, and each problem with a remedy."""
+"""Finds out which protocol is spoken at an address, and checks the health of one agent.
+
+await probe("http://localhost:8000")         # "a2a:URL", "mcp:URL" or "http:URL=TASK"
+await check_health(target, sample, build)    # a sample call, each problem with a remedy
+"""
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from urllib.parse import urlsplit
 
+import httpx
+import orjson
+
+from assay.contract.probes import sample_inputs
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.net.json import JsonObject, parse_json
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import mask_secrets, printable, redact_known, redact_url
+from assay.llm.passages import Passage
+from assay.net.client import open_client, token_for
+from assay.net.http import fetch
+from assay.net.json import JsonObject, parse_json, parse_object
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.net.redact import (
+    AGENT_TOKEN_VARIABLE,
+    mask_secrets,
+    printable,
+    redact_known,
+    redact_url,
+)
 from assay.run.calls import with_quote
-from assay.targets.a2a import PLAIN_TEXT_HINT, A2AAgent, parse_fragment_options
-from assay.targets.a2a_card import WELL_KNOWN, base_address
+from assay.targets.a2a import (
+    PLAIN_TEXT_HINT,
+    WELL_KNOWN,
+    A2AAgent,
+    CardNotFound,
+    base_address,
+    find_card,
+)
+from assay.targets.answer_reader import AnswerReader, suggest_mapping
 from assay.targets.chunks import suggest_separator
-from assay.targets.detection import suggest_mapping
-from assay.targets.probe import probe
-from assay.targets.protocol import Agent, AgentAnswer
+from assay.targets.http_agent import UNKNOWN, AgentReadiness, ReportsReadiness
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
 from assay.targets.target_kinds import (
     TARGET_KINDS,
+    OpenContext,
     Target,
+    no_effect,
     parse_target,
     redact_target,
     remedy_for,
 )
 
+RETRIEVAL_TASKS = ("RAG_RETRIEVE", "LIT_RETRIEVAL")
+
+_PROBE_SECONDS = 15.0
 _RAW_LENGTH = 600
 _ANSWER_LENGTH = 120
-_NO_ANSWER = "no answer text was read: --answers has nothing to evaluate"
+
+_log = logging.getLogger(__name__)
+
+
+class ProbedAgent:
+    """The agent at a bare address; its kind is found out when it is opened."""
+
+    def __init__(self, url: str, context: OpenContext) -> None:
+        self._base = base_address(url)
+        self._context = context
+        self._agent: Agent | None = None
+
+    @property
+    def info(self) -> AgentInfo:
+        """That of the agent that was found."""
+        if self._agent is None:
+            return AgentInfo(name=redact_url(self._base), protocol="unknown")
+        return self._agent.info
+
+    async def open(self) -> None:
+        """Probe the address and open what is there. Raises `TargetError`."""
+        found = parse_target(await probe(self._base, self._context.policy or UNRESTRICTED))
+        kind = TARGET_KINDS[found.kind]
+        if self._context.mapping and "mapping" not in kind.settings:
+            # Not an error: it may be set for many targets, by a file or a variable.
+            _log.warning("%s", no_effect("--map", "mapping", kind))
+        self._agent = kind.open(found, self._context)
+        await self._agent.open()
+
+    async def readiness(self) -> AgentReadiness:
+        """That of the agent that was found."""
+        agent = self._agent
+        return await agent.readiness() if isinstance(agent, ReportsReadiness) else UNKNOWN
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the agent that was found does."""
+        return self._agent is not None and context_taker(self._agent) is not None
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Pass the call on."""
+        taker = None if self._agent is None else context_taker(self._agent)
+        assert taker is not None, "this agent does not take a context; check takes_context first"
+        return await taker.answer_from(query, passages)
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Pass the call on."""
+        assert self._agent is not None, "call open() before ask()"
+        return await self._agent.ask(query, top_k)
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        if self._agent is not None:
+            await self._agent.close()
+
+
+async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
+    """The target at an address: `a2a:URL`, `mcp:URL` or `http:URL=TASK`.
+
+    The user's token is sent. Raises `TargetError` with everything that was tried if nothing is
+    recognized.
+    """
+    base = base_address(url)
+    try:
+        policy.check_url(base)
+    except OutboundRefused as error:
+        raise TargetError(str(error)) from None
+    tried: list[str] = []
+    async with open_client(policy, auth=token_for(base, policy, AGENT_TOKEN_VARIABLE)) as http:
+        try:
+            await find_card(http, base)
+            return f"a2a:{base}"
+        except CardNotFound:
+            tried.append(f"A2A: no agent card at {', '.join(WELL_KNOWN)} or the root")
+        found = await _probe_mcp(base, policy, tried)
+        found = found or await _probe_contract(http, base.partition("?")[0], tried)
+    if found:
+        return found
+    lines = "".join(f"\n  {line}" for line in tried)
+    raise TargetError(
+        f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
+        "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the URL. Any other HTTP "
+        "service (docs/targets.md):\n"
+        f"  assay eval 'rest:{redact_url(base)}/PATH?q={{query}}&size={{top_k}}' --map ids=EXPR"
+    )
+
+
+async def _probe_mcp(base: str, policy: OutboundPolicy, tried: list[str]) -> str:
+    """The target where an MCP server answers, at `/mcp` below the address or at itself."""
+    # The SDK is slow to import, and an A2A agent needs none.
+    from assay.targets.mcp_connection import HttpServer, McpSession
+
+    parts = urlsplit(base)
+    below = parts._replace(path=parts.path.removesuffix("/mcp") + "/mcp").geturl()
+    for place in dict.fromkeys([below, *([base] if parts.path else [])]):
+        server = HttpServer(place, policy)
+        session = McpSession(server.connect)
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await session.open()
+            return f"mcp:{place}"
+        except (TargetError, TimeoutError) as error:
+            reason = str(error) or f"no answer in {_PROBE_SECONDS:g} s"
+            tried.append(f"MCP: {redact_url(place)}: {reason}")
+        finally:
+            await session.close()
+            await server.close()
+    return ""
+
+
+async def _probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str:
+    """The target for an agent of the HTTP contract, with the retrieval task that it supports."""
+    shown = f"HTTP agent contract: {redact_url(base)}"
+    try:
+        health = await _exchanged(http, "GET", f"{base}/health")
+        if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
+            tried.append(f"{shown}/health: HTTP {health['HTTP']}")
+            return ""
+        for task in RETRIEVAL_TASKS:
+            request = {
+                "request_id": f"assay-probe-{uuid.uuid4().hex}",
+                "task_type": task,
+                "inputs": sample_inputs(task),
+            }
+            answer = await _exchanged(http, "POST", f"{base}/agents/run/sync", request)
+            error = answer.get("error")
+            code = error.get("code") if isinstance(error, dict) else None
+            if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
+                return f"http:{base}={task}"
+    except AgentFailure as failure:
+        tried.append(f"{shown}: {failure}")
+        return ""
+    tried.append(f"{shown} answers, but does neither {' nor '.join(RETRIEVAL_TASKS)}")
+    return ""
+
+
+async def _exchanged(
+    http: httpx.AsyncClient, method: str, url: str, body: JsonObject | None = None
+) -> JsonObject:
+    """The object that comes back, with the status as `HTTP`."""
+    content = None if body is None else orjson.dumps(body)
+    headers = {"Content-Type": "application/json"}
+    reply = await fetch(http, method, url, content=content, headers=headers, timeout=_PROBE_SECONDS)
+    return {"HTTP": reply.status, **(parse_object(reply.body) or {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +306,7 @@ async def check_health(
         agent = build(target)
         try:
             await agent.open()
-            call = await _call(agent, target, sample, dataset)
+            call = await _call(agent, sample, dataset)
         finally:
             await agent.close()
     except TargetError as error:
@@ -146,8 +320,7 @@ async def check_health(
     )
     problems: list[Problem] = []
     if isinstance(agent, A2AAgent):
-        shown = redact_url(base_address(target.address))
-        card = agent.card
+        card, shown = agent.card, redact_url(base_address(target.address))
         report = replace(
             report,
             url=shown,
@@ -158,25 +331,23 @@ async def check_health(
                 f"JSON-RPC {each.version} {redact_url(each.url)}" for each in card.interfaces
             ),
         )
-        problems = [Problem(redact_known(f.what), f.remedy, grave=False) for f in agent.findings]
+        problems = [Problem(redact_known(what), do, grave=False) for what, do in agent.findings]
         if not card.place.endswith(WELL_KNOWN[0]):
             what = f"the card is not at {WELL_KNOWN[0]}, where current clients look"
             remedy = f"serve it there too; it was found at {report.card_place}"
             problems.append(Problem(what, remedy, grave=False))
-    problems += _about_call(call, sample, target, dataset)
+    problems += _about_call(call, sample, target)
     if dataset is not None:
+        problems += _about_ids(call, dataset)
         known = sum(each in dataset.known_ids for each in call.doc_ids)
         report = replace(report, dataset=dataset.name, known_ids=known)
     return replace(report, problems=tuple(problems))
 
 
-async def _call(
-    agent: Agent, target: Target, sample: SampleQuery, dataset: Dataset | None
-) -> SampleCall:
+async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> SampleCall:
     way = "sample"
     if isinstance(agent, A2AAgent):
-        stream = "stream" in parse_fragment_options(target.fragment)
-        way = "streaming" if stream else "blocking"
+        way = "streaming" if agent.streaming else "blocking"
     started = time.perf_counter()
     answer = AgentAnswer(())
     failure = message = ""
@@ -196,14 +367,15 @@ async def _call(
         length, cited = len(answer.answer), len(answer.citations)
         start = _start(answer.answer, _ANSWER_LENGTH)
         call = replace(call, answer=start, answer_length=length, citations=cited)
-    reader = getattr(agent, "reader", None)
-    received = reader.last if reader else None
-    if received is None:
+    reader: AnswerReader | None = getattr(agent, "reader", None)
+    if reader is None or reader.last is None:
         return call
+    received = reader.last
     known = frozenset() if dataset is None else dataset.known_ids
-    suggestion = ""
-    if not any(each in known for each in answer.doc_ids):
-        suggestion = suggest_mapping(received.value, received.text, known)
+    found = any(each in known for each in answer.doc_ids)
+    suggestion = "" if found else suggest_mapping(received, known)
+    if suggestion == f"ids={reader.mapping.get('ids')}":
+        suggestion = ""  # the message about this very mapping says what to write instead
     return replace(call, raw=_start(received.text, _RAW_LENGTH), suggestion=suggestion)
 
 
@@ -211,18 +383,14 @@ def _start(text: str, length: int) -> str:
     return printable(" ".join(redact_known(text).split())[:length])
 
 
-def _about_call(
-    call: SampleCall, sample: SampleQuery, target: Target, dataset: Dataset | None
-) -> Iterator[Problem]:
+def _about_call(call: SampleCall, sample: SampleQuery, target: Target) -> Iterator[Problem]:
     kind = TARGET_KINDS[target.kind]
     mapping = f"try: --map '{call.suggestion}'" if call.suggestion else ""
     if call.failure:
         what = f"the {call.way} call failed, {call.failure}: {call.message}"
-        remedy = remedy_for(call.failure, call.status, kind)
+        remedy = mapping or remedy_for(call.failure, call.status, kind)
         if PLAIN_TEXT_HINT in call.message:
             remedy = f"{PLAIN_TEXT_HINT}{mapping and '; else '}{mapping}"
-        elif mapping and not call.message.startswith(f"--map {call.suggestion}:"):
-            remedy = mapping  # a message about this very mapping says what to write instead
         yield Problem(what, remedy, grave=True)
         return
     if not call.doc_ids:
@@ -231,24 +399,28 @@ def _about_call(
             remedy = f"it searches a data set, and none is loaded here; try: assay eval {target}"
         yield Problem("the answer has no ids", remedy, grave=False)
     if sample.answers and not call.answer:
+        what = "no answer text was read: --answers has nothing to evaluate"
         remedy = 'answer with {"doc_ids": [...], "answer": "..."}, or name it: --map answer=EXPR'
-        yield Problem(_NO_ANSWER, remedy, grave=True)
+        yield Problem(what, remedy, grave=True)
     if len(call.doc_ids) > sample.top_k:
         what = f"the answer has {len(call.doc_ids)} ids, top_k is {sample.top_k}"
         yield Problem(what, "send at most top_k: the rest scores nothing", grave=False)
     if len(set(call.doc_ids)) < len(call.doc_ids):
         remedy = "send each id once: a repeat scores nothing and takes a place"
         yield Problem("the answer has duplicate ids", remedy, grave=False)
-    if dataset is None:
-        return
+
+
+def _about_ids(call: SampleCall, dataset: Dataset) -> Iterator[Problem]:
     unknown = [each for each in call.doc_ids if each not in dataset.known_ids]
     if unknown and len(unknown) == len(call.doc_ids):
         ours = ", ".join(repr(each) for each in islice(dataset.known_ids, 2))
         theirs = ", ".join(repr(each[:40]) for each in call.doc_ids[:2])
         what = f"no id is a document of {dataset.name!r}: got {theirs}; it has ids such as {ours}"
-        remedy = mapping or "map the field with these ids, --map ids=EXPR, or change --dataset"
+        remedy = "map the field with these ids, --map ids=EXPR, or change --dataset"
         if separator := suggest_separator(call.doc_ids, dataset.known_ids):
             remedy = f"these look like chunks of documents; try: --map 'chunk={separator}'"
+        elif call.suggestion:
+            remedy = f"try: --map '{call.suggestion}'"
         yield Problem(what, remedy, grave=dataset.corpus_ids is not None)
     elif dataset.documents and unknown:
         what = f"{len(unknown)} of {len(call.doc_ids)} ids are not in {dataset.name!r}"

@@ -1,82 +1,46 @@
 """Targets `mcp:URL[#tool]` and `mcp-stdio:COMMAND[#tool]`: any MCP server with a search tool.
 
-Without `#tool`, the tool that looks most like a search is called. A query is only ever put into an
-argument whose name is that of a query; `--map query=q,top_k=limit` names what cannot be recognized,
-and `--map arg.collection=docs` sets an argument that a tool requires. Dots lead into objects:
-`--map query=params.query`.
-
-One session serves a whole run, and is opened again when it was lost. The SDK's client has to be
-closed by the task that opened it, so a task of its own holds it.
+Without `#tool`, the tool whose name says that it searches is called. A query is only ever put into
+an argument whose name is that of a query; `--map query=q` and `--map top_k=limit` name what cannot
+be recognized, and `--map arg.collection=docs` sets an argument that a tool requires. Dots lead into
+objects: `--map query=params.query`.
 """
 
-import asyncio
 import json
-import logging
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import orjson
-from mcp import Client, MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    REQUEST_TIMEOUT,
-    CallToolResult,
-    Implementation,
-    RequestParamsMeta,
-    TextContent,
-    Tool,
-)
-from pydantic import ValidationError
+from mcp_types import CallToolResult, TextContent, Tool
 
-from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.http import MAX_BYTES, too_large
 from assay.net.json import JsonObject, parse_json
 from assay.net.redact import printable, quote
 from assay.targets.answer_reader import CONSTANT, AnswerReader, Received
-from assay.targets.detection import word_list
 from assay.targets.http_agent import AgentReadiness
-from assay.targets.mcp_connection import (
-    ExchangeRecord,
-    Server,
-    ServerRequests,
-    current_exchange,
-    server_of,
-)
-from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
+from assay.targets.mcp_connection import McpSession, Server, server_of
+from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, Target, redact_target
 
-Connect = Callable[[], AbstractAsyncContextManager[Any]]
-"""A fresh transport each time, for `mcp.Client`."""
-
-_OPEN_SECONDS = 60.0
-_CLIENT = Implementation(name="assay", version="1")
-_SESSION_GONE = 404
-_MAX_TOOL_PAGES = 20
 _MAX_DEPTH = 3
 _MAX_ARGUMENTS = 200
 _MAX_SHOWN = 20
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 # In the order of preference, without case, dashes and underscores.
-_QUERY_NAMES = word_list(
-    "query q question querytext searchquery userquery querystring searchtext searchstring "
-    "text search searchterm searchterms term terms keywords keyword phrase topic prompt "
-    "message input queries querytexts questions searchqueries texts"
+_QUERY_NAMES = (
+    *("query", "q", "question", "querytext", "searchquery", "userquery", "searchtext", "text"),
+    *("search", "searchterm", "searchterms", "term", "terms", "keywords", "keyword"),
+    *("queries", "querytexts", "questions", "searchqueries", "texts"),
 )
-_TOP_K_NAMES = word_list(
-    "topk k limit n maxresults numresults nresults count size top pagesize perpage maxitems "
-    "maxhits maxdocs maxdocuments topn first resultlimit resultcount numberofresults"
+_TOP_K_NAMES = (
+    *("topk", "k", "limit", "n", "maxresults", "numresults", "nresults", "count", "size", "top"),
+    *("pagesize", "perpage", "maxitems", "maxhits", "maxdocs", "maxdocuments", "topn"),
 )
-_ARGUMENTS = {
-    "query": (_QUERY_NAMES, frozenset({"string", "any", "texts"})),
-    "top_k": (_TOP_K_NAMES, frozenset({"integer", "number"})),
-}
 _SEARCHES = re.compile(r"search|retriev|find|query|lookup|recall", re.IGNORECASE)
 _DOES_MORE = re.compile(
     r"answer|creat|writ|updat|delet|remov|upload|status|store|insert|upsert|(?:^|_)add(?:_|$)",
@@ -92,7 +56,7 @@ class McpAgent:
         name: str,
         server: Server,
         *,
-        tool: str | None = None,
+        tool: str = "",
         mapping: Mapping[str, str] | None = None,
         known: Container[str] = (),
         track: str = "undeclared",
@@ -112,7 +76,7 @@ class McpAgent:
         return cls(
             redact_target(str(target)),
             server_of(target, context.policy),
-            tool=target.fragment or None,
+            tool=target.fragment,
             mapping=context.mapping,
             known=context.dataset.known_ids,
             track=context.track,
@@ -139,7 +103,7 @@ class McpAgent:
         return answer
 
     def query_in(self, arguments: Mapping[str, Any]) -> str:
-        """What somebody else's arguments search for; empty if they do not say."""
+        """What the arguments of another client search for; empty if they do not say."""
         assert self._tool is not None, "call open() before query_in()"
         value: Any = arguments
         for step in self._tool.query.path:
@@ -164,16 +128,10 @@ class McpAgent:
 
 def read_result(result: CallToolResult, reader: AnswerReader) -> AgentAnswer:
     """The answer in the result of a search tool. Raises `AgentFailure` if there is none."""
+    texts = [part.text for part in result.content if isinstance(part, TextContent)]
     if result.is_error:
-        texts = [part.text for part in result.content if isinstance(part, TextContent)]
         message = "the tool answered with an error"
         raise AgentFailure(FailureKind.AGENT_ERROR, message, said=quote(" ".join(texts)))
-    return reader.read(_received(result))
-
-
-def _received(result: CallToolResult) -> Received:
-    """The text and the value of a result. Raises `AgentFailure` for one that is too large."""
-    texts = [part.text for part in result.content if isinstance(part, TextContent)]
     if sum(map(len, texts)) > MAX_BYTES:
         raise too_large(MAX_BYTES)
     structured = result.structured_content
@@ -182,14 +140,15 @@ def _received(result: CallToolResult) -> Received:
         # so whether it is JSON or not; others use another name.
         value = next(iter(structured.values())) if len(structured) == 1 else structured
         if value is None:
-            return Received("", [])  # a tool that returns nothing has found nothing
+            return reader.read(Received("", []))  # a tool that returns nothing has found nothing
         if not isinstance(value, str):
-            return Received("\n".join(texts) or json.dumps(structured), structured)
+            return reader.read(Received("\n".join(texts) or json.dumps(structured), structured))
         texts = [value]
     elif result.content and not texts:
-        return Received("", problem="the result has neither text nor structured content")
+        problem = "the result has neither text nor structured content"
+        return reader.read(Received("", problem=problem))
     if len(texts) == 1:
-        return Received.from_text(texts[0])
+        return reader.read(Received.from_text(texts[0]))
     # The SDK up to 1.9 makes a block of each item of a list; some put "Found 2 documents:" first.
     values: list[Any] = []
     for block in texts:
@@ -198,185 +157,8 @@ def _received(result: CallToolResult) -> Received:
     if len(values) < len(texts):
         values = [value for value in values if isinstance(value, dict | list)]
     if len(values) == 1:
-        return Received("\n".join(texts), values[0])
-    return Received("\n".join(texts), values or list(texts), messages=bool(values))
-
-
-class McpSession:
-    """A session with an MCP server that many calls share.
-
-    `connect` opens a transport; `handshakes` are tried in their order, see `Server`.
-    """
-
-    def __init__(self, connect: Connect, handshakes: Sequence[str] = ("auto",)) -> None:
-        self._connect = connect
-        self._handshakes = tuple(handshakes)
-        self._connection: _Connection | None = None
-        self._opening = asyncio.Lock()
-
-    async def open(self) -> tuple[str, list[Tool]]:
-        """What the server is and speaks, and its tools. Raises `TargetError` if there is none."""
-        # Its errors quote what did not parse, which may be an answer.
-        logging.getLogger("mcp.client").setLevel(logging.CRITICAL + 1)
-        try:
-            connection = await self._live_connection()
-            server, version = connection.client.server_info, connection.client.protocol_version
-            return f"{server.name if server else 'a server'}, MCP {version}", connection.tools
-        except AgentFailure as failure:
-            away = failure.kind is FailureKind.CONNECTION and failure.status is not None
-            raise (TargetLoading if away else TargetError)(str(failure)) from failure
-
-    async def call(self, tool: str, arguments: JsonObject) -> CallToolResult:
-        """Call a tool. Raises `AgentFailure`; the server's words are apart from its message."""
-        connection = await self._live_connection()
-        exchange = ExchangeRecord()
-        current_exchange.set(exchange)
-        search = CURRENT_SEARCH.get()
-        meta = {"traceparent": search.traceparent} if search else None
-        try:
-            return await connection.client.call_tool(
-                tool, arguments, meta=cast(RequestParamsMeta | None, meta)
-            )
-        except MCPError as error:
-            if error.code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
-                connection.closing.set()  # the next call opens a new one
-            failure = exchange.failure or _failure_of(error, exchange)
-            if connection.flooded:
-                message = "the server sent requests of its own without end"
-                failure = AgentFailure(FailureKind.PROTOCOL, message)
-            failure.said = failure.said or quote(error.message)
-            raise failure from error
-        except ValidationError as error:
-            message = "the result does not follow the MCP schema"
-            raise AgentFailure(FailureKind.PROTOCOL, message) from error
-        except RuntimeError as error:  # what the SDK raises for a breach of the output schema
-            message = f"the result does not match the output schema of {tool!r}"
-            raise invalid_answer(message) from error
-
-    async def close(self) -> None:
-        """End the session."""
-        if self._connection is not None:
-            await self._connection.close()
-
-    async def _live_connection(self) -> "_Connection":
-        async with self._opening:
-            if self._connection is None or not self._connection.is_open:
-                await self.close()
-                self._connection = await self._open_connection()
-            return self._connection
-
-    async def _open_connection(self) -> "_Connection":
-        """A connection by the first handshake that the server accepts; later ones use it too."""
-        handshake, *others = self._handshakes
-        connection = _Connection(self._connect, handshake)
-        try:
-            await connection.open()
-        except AgentFailure as failure:
-            await connection.close()
-            # Only an error from the server itself says that another handshake may do.
-            cause = failure.__cause__
-            refused = isinstance(cause, MCPError) and cause.code != CONNECTION_CLOSED
-            if not refused or not others:
-                raise
-            self._handshakes = tuple(others)
-            return await self._open_connection()
-        return connection
-
-
-class _Connection:
-    """One opened SDK client, held by a task of its own."""
-
-    client: Client
-    tools: list[Tool]
-
-    def __init__(self, connect: Connect, handshake: str) -> None:
-        self._requests = ServerRequests(connect())
-        self._handshake = handshake
-        self.closing = asyncio.Event()
-        self._opened: asyncio.Future[None] | None = None
-        self._owner: asyncio.Task[None] | None = None
-
-    @property
-    def flooded(self) -> bool:
-        return self._requests.flooded
-
-    @property
-    def is_open(self) -> bool:
-        opened = self._opened is not None and self._opened.done()
-        alive = self._owner is not None and not self._owner.done()
-        return opened and alive and not self.closing.is_set()
-
-    async def open(self) -> None:
-        self._opened = asyncio.get_running_loop().create_future()
-        exchange = ExchangeRecord()
-        current_exchange.set(exchange)
-        self._owner = asyncio.create_task(self._own(self._opened))
-        try:
-            async with asyncio.timeout(_OPEN_SECONDS):
-                await asyncio.shield(self._opened)
-        except TimeoutError:
-            await self.close()
-            message = f"no MCP handshake within {_OPEN_SECONDS:g} s"
-            raise AgentFailure(FailureKind.TIMEOUT, message) from None
-        except Exception as error:
-            raise (exchange.failure or _opening_failure(error)) from error
-
-    async def close(self) -> None:
-        self.closing.set()
-        if self._owner is None:
-            return
-        if self._opened is not None and not self._opened.done():
-            self._owner.cancel()  # still in its handshake, which does not look at `closing`
-        await asyncio.gather(self._owner, return_exceptions=True)
-
-    async def _own(self, opened: "asyncio.Future[None]") -> None:
-        try:
-            async with Client(
-                self._requests, client_info=_CLIENT, cache=None, mode=self._handshake
-            ) as client:
-                self.client, self.tools = client, []
-                cursor: str | None = None
-                for _ in range(_MAX_TOOL_PAGES):
-                    page = await client.list_tools(cursor=cursor)
-                    self.tools += page.tools
-                    if (cursor := page.next_cursor) is None:
-                        break
-                opened.set_result(None)
-                await self.closing.wait()
-        except Exception as error:
-            inner: BaseException = error
-            while isinstance(inner, BaseExceptionGroup):  # the SDK nests its task groups
-                inner = inner.exceptions[0]
-            if not opened.done():
-                opened.set_exception(inner)
-
-
-def _opening_failure(error: Exception) -> AgentFailure:
-    if isinstance(error, MCPError):
-        return _failure_of(error, ExchangeRecord())
-    if isinstance(error, FileNotFoundError | PermissionError):
-        message = f"cannot start the command ({error.strerror}); check what follows mcp-stdio:"
-        return AgentFailure(FailureKind.CONNECTION, message)
-    if isinstance(error, OSError):
-        return AgentFailure(FailureKind.CONNECTION, error.strerror or type(error).__name__)
-    message = f"the server there does not speak MCP ({type(error).__name__})"
-    return AgentFailure(FailureKind.PROTOCOL, message)
-
-
-def _failure_of(error: MCPError, exchange: ExchangeRecord) -> AgentFailure:
-    """By its code: the message is the server's, and may quote the query."""
-    kind, message = FailureKind.AGENT_ERROR, f"the server answered with error {error.code}"
-    if error.code == CONNECTION_CLOSED and exchange.ended:
-        kind, message = FailureKind.PROTOCOL, "the response ended before the result came"
-    elif error.code == CONNECTION_CLOSED:
-        kind, message = FailureKind.CONNECTION, "the connection was closed"
-    elif exchange.status == _SESSION_GONE:
-        kind, message = FailureKind.CONNECTION, "the session has expired"
-    elif error.code == REQUEST_TIMEOUT:
-        kind, message = FailureKind.TIMEOUT, "the server reported a timeout"
-    elif error.code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND):
-        kind, message = FailureKind.PROTOCOL, f"the server does not speak MCP (code {error.code})"
-    return AgentFailure(kind, message)
+        return reader.read(Received("\n".join(texts), values[0]))
+    return reader.read(Received("\n".join(texts), values or texts, messages=bool(values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,14 +166,12 @@ class Argument:
     """One argument of a tool.
 
     `path` are the steps that lead to it; `types` the JSON types it takes, `any` if it declares
-    none, `texts` for a list of strings; `required` is whether its object requires it; `maximum` the
-    largest number.
+    none, `texts` for a list of strings; `required` is whether its object requires it.
     """
 
     path: tuple[str, ...]
     types: frozenset[str]
     required: bool = False
-    maximum: int | None = None
 
     @property
     def name(self) -> str:
@@ -413,12 +193,10 @@ def arguments_of(schema: Mapping[str, Any]) -> list[Argument]:
         for variant in _variants(outer, schema):
             properties, required = variant.get("properties"), variant.get("required")
             for name, declared in properties.items() if isinstance(properties, dict) else ():
-                here, variants = (*path, str(name)), list(_variants(declared, schema))
-                limits = [each.get("maximum") for each in variants]
-                maxima = [int(n) for n in limits if isinstance(n, int | float) and n >= 1]
-                types = frozenset[str]().union(*map(_types, variants))
+                here = (*path, str(name))
+                types = frozenset[str]().union(*map(_types, _variants(declared, schema)))
                 needed = isinstance(required, list) and name in required
-                arguments.append(Argument(here, types, needed, max(maxima, default=None)))
+                arguments.append(Argument(here, types, needed))
                 if len(here) < _MAX_DEPTH:
                     inner.append((here, declared))
     return arguments[:_MAX_ARGUMENTS]
@@ -463,7 +241,7 @@ class SearchTool:
         arguments: JsonObject = parse_json(orjson.dumps(self.constants))
         _set(arguments, self.query.path, [query] if self.query.takes_list else query)
         if self.top_k is not None:
-            _set(arguments, self.top_k.path, min(top_k, self.top_k.maximum or top_k))
+            _set(arguments, self.top_k.path, top_k)
         return arguments
 
     def describe(self) -> str:
@@ -484,54 +262,42 @@ def _set(arguments: JsonObject, path: Sequence[str], value: Any) -> bool:
     return True
 
 
-def find_search_tool(
-    tools: Sequence[Tool], wanted: str | None, mapping: Mapping[str, str]
-) -> SearchTool:
-    """The tool named `wanted`, else the first of those that look most like a search.
+def find_search_tool(tools: Sequence[Tool], wanted: str, mapping: Mapping[str, str]) -> SearchTool:
+    """The tool named `wanted`, else the first whose name says that it searches.
 
     Raises `TargetError` if there is none, or if it needs an argument that is not mapped.
     """
-    more = f" and {len(tools) - _MAX_SHOWN} more" if len(tools) > _MAX_SHOWN else ""
-    names = printable(", ".join(tool.name for tool in tools[:_MAX_SHOWN]) or "none") + more
-    if wanted is not None:
-        tool = next((tool for tool in tools if tool.name == wanted), None)
-        if tool is None:
-            raise TargetError(f"the server has no tool {wanted!r}; it has: {names}")
-        return _search_tool(tool, mapping)
-
-    def likeness(tool: Tool) -> tuple[bool, bool, bool]:
-        query, top_k = _find_arguments(arguments_of(tool.input_schema), mapping)
-        return query is not None, bool(_SEARCHES.search(tool.name)), top_k is not None
-
-    searching = [
-        tool
-        for tool in tools
-        if _SEARCHES.search(f"{tool.name} {tool.description or ''}")
-        and not _DOES_MORE.search(tool.name)
-    ]
-    if not searching:
-        raise TargetError(
-            "none of the server's tools looks like a search tool; append its name to the target: "
-            f"...#TOOL. Available: {names}"
-        )
-    return _search_tool(max(searching, key=likeness), mapping)
-
-
-def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
+    if wanted:
+        chosen = [tool for tool in tools if tool.name == wanted]
+    else:
+        chosen = [t for t in tools if _SEARCHES.search(t.name) and not _DOES_MORE.search(t.name)]
+        # Some servers have tools that search by something else, such as search_by_tag.
+        chosen.sort(key=lambda tool: _find_query(arguments_of(tool.input_schema), mapping) is None)
+    if not chosen:
+        more = f" and {len(tools) - _MAX_SHOWN} more" if len(tools) > _MAX_SHOWN else ""
+        names = printable(", ".join(tool.name for tool in tools[:_MAX_SHOWN]) or "none") + more
+        missing = f"no tool {wanted!r}" if wanted else "no tool that looks like a search"
+        raise TargetError(f"the server has {missing}; name one as ...#TOOL. It has: {names}")
+    tool = chosen[0]
     arguments = arguments_of(tool.input_schema)
     takes = printable(", ".join(each.name for each in arguments[:_MAX_SHOWN])) or "nothing"
-    query, top_k = _find_arguments(arguments, mapping)
+    query = _find_query(arguments, mapping)
+    top_k = _find_top_k(arguments, mapping, query)
     for key, argument in (("query", query), ("top_k", top_k)):
-        if argument is None and key in mapping:
-            what = f"--map {key}={mapping[key]}: tool {tool.name!r} has no such argument"
-            raise TargetError(f"{what}; it takes: {takes}")
-    if query is None:
-        raise TargetError(
-            f"tool {tool.name!r} has no argument that looks like a query; name it with: "
-            f"--map query=NAME. It takes: {takes}"
-        )
-    chosen = SearchTool(tool.name, query, top_k, _constants(arguments, mapping))
-    sent = chosen.arguments("", 1)
+        if argument is None and (key in mapping or key == "query"):
+            given = f" {mapping[key]!r}" if key in mapping else " that looks like a query"
+            raise TargetError(
+                f"tool {tool.name!r} has no argument{given}; name one with --map {key}=NAME. "
+                f"It takes: {takes}"
+            )
+    assert query is not None
+    search = SearchTool(tool.name, query, top_k, _constants(arguments, mapping))
+    _require_all(arguments, search)
+    return search
+
+
+def _require_all(arguments: Sequence[Argument], tool: SearchTool) -> None:
+    sent = tool.arguments("", 1)
     for argument in arguments:
         holder: Any = sent
         for step in argument.path[:-1]:
@@ -541,7 +307,6 @@ def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
                 f"tool {tool.name!r} requires {argument.name!r}; set it with: "
                 f"--map arg.{argument.name}=VALUE"
             )
-    return chosen
 
 
 def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> JsonObject:
@@ -561,30 +326,34 @@ def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Jso
     return constants
 
 
-def _find_arguments(
-    arguments: Sequence[Argument], mapping: Mapping[str, str]
-) -> tuple[Argument | None, Argument | None]:
-    """The arguments for the query and its top_k: the mapped ones, else those of known names."""
-    query = _find_argument("query", arguments, mapping)
-    return query, _find_argument("top_k", arguments, mapping, query.path[:-1] if query else None)
+def _find_query(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Argument | None:
+    """The mapped argument, else the outermost with the best known name that takes a text."""
+    if "query" in mapping:
+        return next((each for each in arguments if each.name == mapping["query"]), None)
+    return min(
+        (each for each in arguments if _named(each, _QUERY_NAMES, {"string", "any", "texts"})),
+        key=lambda each: (len(each.path), each.takes_list, _QUERY_NAMES.index(_bare(each))),
+        default=None,
+    )
 
 
-def _find_argument(
-    key: str,
-    arguments: Sequence[Argument],
-    mapping: Mapping[str, str],
-    beside: tuple[str, ...] | None = None,
+def _find_top_k(
+    arguments: Sequence[Argument], mapping: Mapping[str, str], query: Argument | None
 ) -> Argument | None:
-    if key in mapping:
-        return next((each for each in arguments if each.name == mapping[key]), None)
-    names, types = _ARGUMENTS[key]
-    candidates = []
-    for argument in arguments:
-        bare = re.sub(r"[_ -]", "", argument.path[-1]).lower()
-        if bare in names and argument.types & types:
-            # First of the object with the query, then of outer ones, then by the best known name.
-            apart = beside is not None and argument.path[:-1] != beside
-            list_last = key == "query" and argument.takes_list
-            rank = apart, len(argument.path), list_last, names.index(bare)
-            candidates.append((rank, argument))
-    return min(candidates, key=lambda row: row[0])[1] if candidates else None
+    """The mapped argument, else one beside the query that takes a number."""
+    if "top_k" in mapping:
+        return next((each for each in arguments if each.name == mapping["top_k"]), None)
+    beside = [each for each in arguments if query and each.path[:-1] == query.path[:-1]]
+    return min(
+        (each for each in beside if _named(each, _TOP_K_NAMES, {"integer", "number"})),
+        key=lambda each: _TOP_K_NAMES.index(_bare(each)),
+        default=None,
+    )
+
+
+def _named(argument: Argument, names: Sequence[str], types: set[str]) -> bool:
+    return _bare(argument) in names and bool(argument.types & types)
+
+
+def _bare(argument: Argument) -> str:
+    return re.sub(r"[_ -]", "", argument.path[-1]).lower()

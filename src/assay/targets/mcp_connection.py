@@ -1,16 +1,20 @@
-"""Connections to MCP servers, by URL or by command, with bounded HTTP.
+"""Sessions with MCP servers, by URL or by command, with bounded HTTP.
+
+One session serves a whole run, and is opened again when it was lost. The SDK's client has to be
+closed by the task that opened it, so one task holds it.
 
 HTTP is bounded, and its failures end one call instead of all: the SDK turns every HTTP status into
 one error and lets a broken connection end the session with all its calls. So the outcome of a
-call's own exchange is recorded here, and the SDK sees a plain 503 instead. An exchange finds its
+call's exchange is recorded here, and the SDK sees a plain 503 instead. An exchange finds its
 record by a context variable: the SDK runs each request in its caller's context.
 """
 
 import asyncio
+import logging
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,11 +24,25 @@ from urllib.parse import urlsplit
 
 import httpx
 import httpx2
-from mcp import StdioServerParameters, stdio_client
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    CallToolResult,
+    Implementation,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestParamsMeta,
+    Tool,
+)
+from pydantic import ValidationError
 
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
 from assay.files import read_tail
 from assay.net.client import (
     CONNECT_SECONDS,
@@ -45,17 +63,25 @@ from assay.net.http import (
     classify_http_errors,
     failure_of_status,
 )
+from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import MCP_TOKEN_VARIABLE, OWN_SECRETS, quote
 from assay.privacy import child_environment, is_private
 from assay.targets.http_agent import UNKNOWN, AgentReadiness, ask_readiness, ready_url
-from assay.targets.protocol import CURRENT_SEARCH
+from assay.targets.protocol import CURRENT_SEARCH, invalid_answer
 from assay.targets.target_kinds import Target
+
+# A fresh transport each time, for `mcp.Client`.
+Connect = Callable[[], AbstractAsyncContextManager[Any]]
 
 # Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
 _TIMEOUT = httpx2.Timeout(300.0, connect=CONNECT_SECONDS, write=30.0, pool=None)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
 _STDERR_LENGTH = 300
+_OPEN_SECONDS = 60.0
+_CLIENT = Implementation(name="assay", version="1")
+_SESSION_GONE = 404
+_MAX_TOOL_PAGES = 20
 
 
 class Server:
@@ -85,6 +111,8 @@ class Server:
 class HttpServer(Server):
     """A server at an address. One HTTP client serves all sessions: making one is expensive."""
 
+    advice = "; is the server running, and is this its address? MCP is usually at /mcp"
+
     def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self._policy = policy
         split_address(url)  # raises for anything but an http(s) URL
@@ -92,12 +120,6 @@ class HttpServer(Server):
         path = urlsplit(url).path.rstrip("/")
         self._url = url if path else url.rstrip("/") + "/mcp"
         self._http: httpx2.AsyncClient | None = None
-        self.advice = "; is the server running, and is this its address? MCP is usually at /mcp"
-        if path.endswith("/sse"):
-            self.advice = (
-                "; /sse is the address of MCP's deprecated transport: start the server with "
-                "streamable HTTP, which is usually at /mcp, or as a command with mcp-stdio:"
-            )
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         if self._http is None:
@@ -161,11 +183,175 @@ def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:
     return HttpServer(target.address, policy or UNRESTRICTED)
 
 
+class McpSession:
+    """A session with an MCP server that many calls share.
+
+    `connect` opens a transport; `handshakes` are tried in their order, see `Server`.
+    """
+
+    def __init__(self, connect: Connect, handshakes: Sequence[str] = ("auto",)) -> None:
+        self._connect = connect
+        self._handshakes = list(handshakes)
+        self._connection: _Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> tuple[str, list[Tool]]:
+        """What the server is and speaks, and its tools. Raises `TargetError` if there is none."""
+        # Its errors quote what did not parse, which may be an answer.
+        logging.getLogger("mcp.client").setLevel(logging.CRITICAL + 1)
+        try:
+            connection = await self._live_connection()
+        except AgentFailure as failure:
+            away = failure.kind is FailureKind.CONNECTION and failure.status is not None
+            raise (TargetLoading if away else TargetError)(str(failure)) from failure
+        server, version = connection.client.server_info, connection.client.protocol_version
+        return f"{server.name if server else 'a server'}, MCP {version}", connection.tools
+
+    async def call(self, tool: str, arguments: JsonObject) -> CallToolResult:
+        """Call a tool. Raises `AgentFailure`; the server's words are apart from its message."""
+        connection = await self._live_connection()
+        exchange = ExchangeRecord()
+        current_exchange.set(exchange)
+        search = CURRENT_SEARCH.get()
+        meta = {"traceparent": search.traceparent} if search else None
+        try:
+            return await connection.client.call_tool(
+                tool, arguments, meta=cast(RequestParamsMeta | None, meta)
+            )
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
+                connection.closing.set()  # the next call opens a new one
+            failure = exchange.failure or _failure_of_code(error.code, exchange)
+            if connection.requests.flooded:
+                message = "the server sent requests of its own without end"
+                failure = AgentFailure(FailureKind.PROTOCOL, message)
+            failure.said = failure.said or quote(error.message)
+            raise failure from error
+        except ValidationError as error:
+            message = "the result does not follow the MCP schema"
+            raise AgentFailure(FailureKind.PROTOCOL, message) from error
+        except RuntimeError as error:  # what the SDK raises for a breach of the output schema
+            message = f"the result does not match the output schema of {tool!r}"
+            raise invalid_answer(message) from error
+
+    async def close(self) -> None:
+        """End the session."""
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _live_connection(self) -> "_Connection":
+        """The open connection, else one by the first handshake that the server accepts."""
+        async with self._opening:
+            while self._connection is None or not self._connection.is_open:
+                await self.close()
+                self._connection = _Connection(self._connect, self._handshakes[0])
+                try:
+                    await self._connection.open()
+                except AgentFailure as failure:
+                    await self.close()
+                    # Only an error from the server itself says that another handshake may do.
+                    cause = failure.__cause__
+                    refused = isinstance(cause, MCPError) and cause.code != CONNECTION_CLOSED
+                    if not refused or len(self._handshakes) == 1:
+                        raise
+                    self._handshakes.pop(0)
+            return self._connection
+
+
+class _Connection:
+    """One opened SDK client, held by a task."""
+
+    client: Client
+    tools: list[Tool]
+
+    def __init__(self, connect: Connect, handshake: str) -> None:
+        self.requests = ServerRequests(connect())
+        self._handshake = handshake
+        self.closing = asyncio.Event()
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._owner: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        alive = self._owner is not None and not self._owner.done()
+        return self._opened.done() and alive and not self.closing.is_set()
+
+    async def open(self) -> None:
+        exchange = ExchangeRecord()
+        current_exchange.set(exchange)
+        self._owner = asyncio.create_task(self._hold_client())
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                await asyncio.shield(self._opened)
+        except TimeoutError:
+            message = f"no MCP handshake within {_OPEN_SECONDS:g} s"
+            raise AgentFailure(FailureKind.TIMEOUT, message) from None
+        except Exception as error:
+            raise (exchange.failure or _opening_failure(error)) from error
+
+    async def close(self) -> None:
+        self.closing.set()
+        if self._owner is None:
+            return
+        if not self._opened.done():
+            self._owner.cancel()  # still in its handshake, which does not look at `closing`
+        await asyncio.gather(self._owner, return_exceptions=True)
+
+    async def _hold_client(self) -> None:
+        try:
+            async with Client(
+                self.requests, client_info=_CLIENT, cache=None, mode=self._handshake
+            ) as client:
+                self.client, self.tools = client, []
+                cursor: str | None = None
+                for _ in range(_MAX_TOOL_PAGES):
+                    page = await client.list_tools(cursor=cursor)
+                    self.tools += page.tools
+                    if (cursor := page.next_cursor) is None:
+                        break
+                self._opened.set_result(None)
+                await self.closing.wait()
+        except Exception as error:
+            inner: BaseException = error
+            while isinstance(inner, BaseExceptionGroup):  # the SDK nests its task groups
+                inner = inner.exceptions[0]
+            if not self._opened.done():
+                self._opened.set_exception(inner)
+
+
+def _opening_failure(error: Exception) -> AgentFailure:
+    if isinstance(error, MCPError):
+        return _failure_of_code(error.code, ExchangeRecord())
+    if isinstance(error, FileNotFoundError | PermissionError):
+        message = f"cannot start the command ({error.strerror}); check what follows mcp-stdio:"
+        return AgentFailure(FailureKind.CONNECTION, message)
+    if isinstance(error, OSError):
+        return AgentFailure(FailureKind.CONNECTION, error.strerror or type(error).__name__)
+    message = f"the server there does not speak MCP ({type(error).__name__})"
+    return AgentFailure(FailureKind.PROTOCOL, message)
+
+
+def _failure_of_code(code: int, exchange: "ExchangeRecord") -> AgentFailure:
+    """Without the message of the error, which is the server's and may quote the query."""
+    kind, message = FailureKind.AGENT_ERROR, f"the server answered with error {code}"
+    if code == CONNECTION_CLOSED and exchange.ended:
+        kind, message = FailureKind.PROTOCOL, "the response ended before the result came"
+    elif code == CONNECTION_CLOSED:
+        kind, message = FailureKind.CONNECTION, "the connection was closed"
+    elif exchange.status == _SESSION_GONE:
+        kind, message = FailureKind.CONNECTION, "the session has expired"
+    elif code == REQUEST_TIMEOUT:
+        kind, message = FailureKind.TIMEOUT, "the server reported a timeout"
+    elif code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND):
+        kind, message = FailureKind.PROTOCOL, f"the server does not speak MCP (code {code})"
+    return AgentFailure(kind, message)
+
+
 class ServerRequests:
     """The streams of a session, with a limit on the server's own requests, such as for sampling.
 
-    The SDK answers each in a task of its own: a server that sends requests and reads no reply would
-    fill the memory. Past `MAX_OPEN_REQUESTS` the session ends, and `flooded` is True.
+    The SDK answers each in a task: a server that sends requests and reads no reply would fill the
+    memory. Past `MAX_OPEN_REQUESTS` the session ends, and `flooded` is True.
     """
 
     MAX_OPEN_REQUESTS = 100
@@ -371,10 +557,8 @@ def _failure_of(error: httpx.RequestError | httpx2.TransportError) -> AgentFailu
 
 def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
     status = response.status_code
-    if status == 401:
-        message = f"HTTP 401: the server requires a token; set {MCP_TOKEN_VARIABLE}"
-        return AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
-    shared = failure_of_status(httpx.Response(status, headers=response.headers.raw))
-    if shared is None and (status >= 500 or status in (403, 413, 421)):
+    same = httpx.Response(status, headers=response.headers.raw)
+    shared = failure_of_status(same, MCP_TOKEN_VARIABLE)
+    if shared is None and (status >= 500 or status in (413, 421)):
         return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
     return shared

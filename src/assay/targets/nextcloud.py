@@ -16,14 +16,8 @@ from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import UNRESTRICTED
 from assay.targets.answer_reader import CONSTANT, AnswerReader
 from assay.targets.http_agent import AgentReadiness
-from assay.targets.mcp import (
-    McpSession,
-    SearchTool,
-    arguments_of,
-    find_search_tool,
-    read_result,
-)
-from assay.targets.mcp_connection import HttpServer
+from assay.targets.mcp import SearchTool, arguments_of, find_search_tool, read_result
+from assay.targets.mcp_connection import HttpServer, McpSession
 from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, Target, redact_target
 

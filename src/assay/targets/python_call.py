@@ -1,7 +1,7 @@
 """Agents in Python: functions `f(query, top_k)`, sync or async, retrievers, and other objects.
 
-Retrievers and chains of LangChain and LlamaIndex are recognized by their methods, their documents
-and nodes by their attributes; neither library is imported.
+Retrievers of LangChain and LlamaIndex are recognized by their methods, their documents and nodes
+by their attributes; neither library is imported.
 """
 
 import asyncio
@@ -21,20 +21,19 @@ from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import find_project_file
 from assay.llm.passages import Passage
 from assay.net.redact import redact_known
-from assay.targets.answer_reader import ANSWER_KEYS, DOCUMENT_KEYS, read_answer
-from assay.targets.detection import known_form
+from assay.targets.answer_reader import known_form, read_answer
 from assay.targets.protocol import CURRENT_SEARCH, Agent, AgentAnswer, AgentInfo, SearchAddress
 from assay.targets.target_kinds import OpenContext, Target
 from assay.targets.threads import DaemonThreads
 
-_MESSAGE_LIMIT = 200
-_RETRIEVER_METHODS = ("retrieve", "invoke", "query")
-_ID_KEYS = ("id", "doc_id", "document_id", "_id", "docid", "source", "file_name")
-_ID_ATTRIBUTES = ("id", "ref_doc_id", "node_id", "id_", "doc_id")
+_MAX_MESSAGE = 200
+_RETRIEVER_METHODS = ("retrieve", "invoke")
+_ID_KEYS = ("id", "doc_id", "document_id", "source", "file_name")
+_ID_ATTRIBUTES = ("id", "ref_doc_id", "node_id")
 
 
 class InvokableRetriever(Protocol):
-    """A retriever or chain of LangChain."""
+    """A retriever of LangChain."""
 
     def invoke(self, query: str, /) -> Any:
         """The documents for a query."""
@@ -55,7 +54,8 @@ class PythonAgent:
     Whatever it raises is a failed call: one bad call must not end the run. A function with a
     parameter `context`, or an object with `answer_from`, can also answer from given passages. One
     with a parameter `search` gets the search of `--search`. An object may have `open`, `close` and
-    `info`. By `known`, the ids of the data set, the id of a retriever's document is recognized.
+    `info`. Of a retriever, `retrieve(query)` or `invoke(query)` is called, and what is more than
+    `top_k` is cut. By `known`, the ids of the data set, the id of its documents is recognized.
     """
 
     def __init__(
@@ -66,11 +66,16 @@ class PythonAgent:
         track: str = "undeclared",
         known: Container[str] = (),
     ) -> None:
-        self._object: Any = target if _is_asked(target) else None
-        self._function = target.ask if self._object is not None else target
+        self._object: Any = target if _has_ask(target) else None
+        self._retrieve = (
+            None if callable(target) or self._object is not None else _retrieval_method(target)
+        )
+        self._function: Callable[..., Any] = (
+            self._retrieve or getattr(self._object, "ask", None) or target
+        )
         self._known = known
         self._default_info = AgentInfo(name, "python", track)
-        parameters = _parameters(self._function)
+        parameters = {} if self._retrieve else _parameters(self._function)
         self.takes_context = (
             bool(getattr(target, "takes_context", False))
             if self._object is not None
@@ -117,7 +122,10 @@ class PythonAgent:
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Call the function, with `search` if it takes that."""
-        return await self._call(self._with_search(self._function), query, top_k)
+        if self._retrieve is None:
+            return await self._call(self._with_search(self._function), query, top_k)
+        found = await self._value_of(self._retrieve, query)
+        return self._read(ids_of(found, self._known)[:top_k] if _is_list(found) else found)
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Call it with `context`, a list of `{"id", "title", "text"}`, in place of a search."""
@@ -141,20 +149,28 @@ class PythonAgent:
         return function
 
     async def _call(self, function: Callable[..., Any], *values: Any) -> AgentAnswer:
+        return self._read(await self._value_of(function, *values))
+
+    async def _value_of(self, function: Callable[..., Any], *values: Any) -> Any:
         try:
             if _is_async(function):
-                answer = await function(*values)
-            else:
-                answer = await _result(await self._threads.run(function, *values))
+                return await function(*values)
+            return await _result(await self._threads.run(function, *values))
         except AgentFailure:
             raise
         except (Exception, SystemExit) as error:
             kinds = {TimeoutError: FailureKind.TIMEOUT, ConnectionError: FailureKind.CONNECTION}
             kind = next((kinds[each] for each in kinds if isinstance(error, each)), None)
             raise AgentFailure(kind or FailureKind.AGENT_ERROR, _describe(error)) from error
-        if isinstance(answer, AgentAnswer):
-            return read_answer(asdict(answer))
-        return read_answer(to_plain_answer(answer, self._known))
+
+    def _read(self, value: Any) -> AgentAnswer:
+        if isinstance(value, AgentAnswer):
+            return read_answer(asdict(value))
+        if isinstance(value, Mapping):
+            lists = {k: value[k] for k in ("doc_ids", "citations") if _is_list(value.get(k))}
+            plain = {name: ids_of(items, self._known) for name, items in lists.items()}
+            return read_answer({**value, **plain})
+        return read_answer(ids_of(value, self._known) if _is_list(value) else value)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
@@ -209,10 +225,7 @@ def as_agent(
     retriever of LangChain or LlamaIndex.
     """
     own_name = python_name(target)  # raises for what cannot be a target
-    name = name or own_name
-    if not callable(target) and not _is_asked(target):
-        target = as_search_function(target, known)
-    return PythonAgent(target, name=name, track=track, known=known)
+    return PythonAgent(target, name=name or own_name, track=track, known=known)
 
 
 def python_name(target: object) -> str:
@@ -234,14 +247,21 @@ def python_name(target: object) -> str:
 
 
 def _is_target(value: object) -> bool:
-    return callable(value) or _is_asked(value) or _retrieval_method(value) is not None
+    return callable(value) or _has_ask(value) or _retrieval_method(value) is not None
 
 
-def _is_asked(target: object) -> bool:
+def _has_ask(target: object) -> bool:
     """Whether to call its `ask`; a callable object is called itself unless it is an `Agent`."""
     if not callable(getattr(target, "ask", None)):
         return False
     return not callable(target) or all(hasattr(target, each) for each in ("info", "open", "close"))
+
+
+def _retrieval_method(found: object) -> Callable[[str], Any] | None:
+    if isinstance(found, type) or inspect.isroutine(found) or inspect.ismodule(found):
+        return None
+    methods = (getattr(found, name, None) for name in _RETRIEVER_METHODS)
+    return next((method for method in methods if callable(method)), None)
 
 
 def load_object(spec: str) -> object:
@@ -277,140 +297,47 @@ def load_object(spec: str) -> object:
 def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     said = redact_known(str(error))
-    text = f"{type(error).__name__}: {said}"[:_MESSAGE_LIMIT].encode("utf-8", "replace").decode()
+    text = f"{type(error).__name__}: {said}"[:_MAX_MESSAGE].encode("utf-8", "replace").decode()
     if not frames:
         return text
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
 
 
-def _retrieval_method(found: object) -> Callable[[str], Any] | None:
-    """The method that searches: `retrieve(query)` or `invoke(query)`; None for other objects."""
-    if isinstance(found, type) or inspect.isroutine(found) or inspect.ismodule(found):
-        return None
-    methods = (getattr(found, name, None) for name in _RETRIEVER_METHODS)
-    return next((method for method in methods if callable(method)), None)
+def ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
+    """The id of each document, node, `(id, score)` pair and number; other items as they are.
 
-
-def as_search_function(
-    found: object, known: Container[str] = ()
-) -> Callable[[str, int], Any] | None:
-    """`f(query, top_k)` for a retriever or a chain; None for other objects.
-
-    How many documents come is set where the object is made; more than `top_k` are cut.
+    Further chunks of a document that is listed are left out. Of several candidates for an id, the
+    one among `known`, the ids of the data set, is taken.
     """
-    method = _retrieval_method(found)
-    if method is None:
-        return None
-
-    def search(query: str, top_k: int) -> Any:
-        value = method(query)
-        return later(value, top_k) if inspect.isawaitable(value) else cut(value, top_k)
-
-    async def later(value: Any, top_k: int) -> Any:
-        return cut(await value, top_k)
-
-    def cut(value: Any, top_k: int) -> Any:
-        if isinstance(value, str):
-            return {"doc_ids": [], "answer": value}  # a chain that only answers
-        plain = to_plain_answer(value, known)
-        return plain[:top_k] if isinstance(plain, list) else plain
-
-    return search
-
-
-def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
-    """Documents, nodes, `(id, score)` pairs and numbers as ids; anything else stays as it is.
-
-    Of several candidates for an id, the one among `known`, the ids of the data set, is taken.
-    """
-    nodes = getattr(value, "source_nodes", None)
-    if isinstance(nodes, list):  # a response of LlamaIndex
-        plain = {"doc_ids": _ids_of(nodes, known), "answer": str(value)}
-        return plain | _contexts(nodes, known)
-    if not isinstance(value, Mapping):
-        return _ids_of(value, known) if _is_list(value) else value
-    scored = bool(value) and all(map(_is_number, value.values()))
-    if scored and (not known or any(str(key) in known for key in value)):  # else counts by name
-        return [str(key) for key in sorted(value, key=lambda key: -float(value[key]))]
-    return _plain_mapping(value, known)
-
-
-def _ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
-    """The id of each item; further chunks of a document that is listed are left out."""
     ids: list[Any] = []
     for item in items:
-        # A plain id that is repeated is the agent's mistake, a library's document is a chunk.
-        if isinstance(item, str):
-            ids.append(item)
-            continue
         found = _id_of(item, known)
         inner = item[0] if _is_list(item) and len(item) == 2 else item
-        is_chunk = _text_of(inner) is not None or hasattr(inner, "metadata")
-        if not (is_chunk and isinstance(found, str) and found in ids):
+        # A plain id that is repeated is the agent's mistake, a library's document is a chunk.
+        if isinstance(inner, str | Integral) or found not in ids:
             ids.append(found)
     return ids
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _plain_mapping(value: Mapping[Any, Any], known: Container[str]) -> Mapping[Any, Any]:
-    plain = dict(value)
-    if "doc_ids" not in plain:
-        documents = next((plain[name] for name in DOCUMENT_KEYS if _is_list(plain.get(name))), None)
-        if documents is not None:
-            plain["doc_ids"] = documents
-            plain = _contexts(documents, known) | plain
-            plain["answer"] = next((plain[name] for name in ANSWER_KEYS if name in plain), None)
-    for name in ("doc_ids", "citations"):
-        if _is_list(plain.get(name)):
-            plain[name] = _ids_of(plain[name], known)
-    return plain
-
-
-def _contexts(documents: Sequence[Any], known: Container[str]) -> dict[str, Any]:
-    """What the model was shown, if every document or node has its text."""
-    texts = [_text_of(item) for item in documents]
-    if not texts or None in texts:
-        return {}
-    pairs = zip(documents, texts, strict=True)
-    return {"contexts": [{"id": _id_of(item, known), "text": text} for item, text in pairs]}
-
-
-def _text_of(item: Any) -> str | None:
-    holder = getattr(item, "node", item)
-    texts = (getattr(holder, name, None) for name in ("page_content", "text"))
-    return next((text for text in texts if isinstance(text, str)), None)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
 def _id_of(item: Any, known: Container[str]) -> Any:
-    """The id of a document, node, pair or number; the item itself if none is found."""
     if isinstance(item, str | bool | Mapping) or item is None:
         return item
     if isinstance(item, Integral):
         return str(int(item))
     if _is_list(item):
-        first = _id_of(item[0], known) if len(item) == 2 and _is_number(item[1]) else item
+        is_pair = len(item) == 2 and isinstance(item[1], Real) and not isinstance(item[1], bool)
+        first = _id_of(item[0], known) if is_pair else item
         return first if isinstance(first, str) else item
     holder = getattr(item, "node", item)  # a node of LlamaIndex with its score
     metadata = getattr(holder, "metadata", None)
     found = [metadata.get(key) for key in _ID_KEYS] if isinstance(metadata, Mapping) else []
     found += [getattr(holder, name, None) for name in _ID_ATTRIBUTES]
-    candidates = [text for text in map(_text, found) if text is not None]
-    exact = [text for text in candidates if text in known]
+    texts = [str(each) for each in found if each and isinstance(each, str | Integral)]
+    exact = [text for text in texts if text in known]
     # A loader's metadata has the path of a file: kb/KB-1.md is the document KB-1.
-    named = (known_form(text, known) for text in candidates)
-    return next(iter(exact), None) or next(filter(None, named), next(iter(candidates), item))
+    named = (known_form(text, known) for text in texts)
+    return next(iter(exact), None) or next(filter(None, named), next(iter(texts), item))
 
 
-def _text(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, Integral):
-        return str(int(value))
-    return value if isinstance(value, str) and value else None
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)

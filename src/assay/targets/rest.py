@@ -37,8 +37,7 @@ from assay.targets.target_kinds import OpenContext, RequestSettings, Target, red
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
 CONTEXTS = "contexts"
-REPLY_MAX_BYTES = 8_000_000
-"""Of one response: services send whole documents along with their ids."""
+REPLY_MAX_BYTES = 8_000_000  # services send whole documents along with their ids
 NOT_JSON_EVENT = "an event of the stream is not JSON"
 
 _SEARCH = ("search_url", "mcp_server_url")
@@ -53,7 +52,6 @@ _INDEX = re.compile(r"[\w.,*@+-]{1,255}")
 _MAX_BODY_BYTES = 1_000_000
 _DEFAULT_BODY = '{"query": "{query}", "top_k": "{top_k}"}'
 _LAST_EVENT = "[DONE]"
-_REFUSED = (400, 404, 405, 411, 413, 414, 415, 422)
 
 Contexts = Sequence[Mapping[str, str]]
 Values = Mapping[str, str | int | Contexts]
@@ -418,20 +416,18 @@ def error_in(received: Received) -> AgentFailure | None:
 
 
 def received_reply(reply: HttpReply) -> Received:
-    """What a service sent. Events of a stream, and JSON a line, are a list of JSON values."""
+    """What a service sent. Events of a stream are a list of JSON values."""
     whole = Received.from_text(reply.body)
-    if _is_stream(reply.headers):
-        parts = [event.data for event in EventReader(REPLY_MAX_BYTES).feed(reply.body + b"\n\n")]
-        whole = Received(whole.text, problem=NOT_JSON_EVENT)
-    elif whole.problem and "\n" in whole.text.strip():
-        parts = whole.text.split("\n")  # other line breaks may stand in a text
-    else:
+    if not _is_stream(reply.headers):
         return whole
+    parts = [event.data for event in EventReader(REPLY_MAX_BYTES).feed(reply.body + b"\n\n")]
     try:
         values = [parse_json(part) for part in parts if part.strip() not in ("", _LAST_EVENT)]
     except orjson.JSONDecodeError:
-        return whole
-    return Received(whole.text, values, messages=True) if values else whole
+        values = []
+    if not values:
+        return Received(whole.text, problem=NOT_JSON_EVENT)
+    return Received(whole.text, values, messages=True)
 
 
 async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
@@ -453,18 +449,13 @@ async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
     if status < 300:
         return HttpReply(status, headers, body)
     failure = failure_of_status(httpx.Response(status, headers=dict(headers)))
-    kind, message = FailureKind.AGENT_ERROR, f"HTTP {status}"
     if status in (401, 403):
-        message += (
-            ": the service refused the credentials; send them with --header 'Authorization: Bearer "
-            "$TOKEN'"
-        )
-        failure = None
-    elif failure is None and (status in _REFUSED or status < 400):
-        what = "found nothing at" if status == 404 else "refused the request to"
-        kind = FailureKind.PROTOCOL
-        message += f": the service {what} {redact_url(call.url)}; check the URL and --request"
-    failure = failure or AgentFailure(kind, message, status=status)
+        message = "the service refused the credentials; send them with --header 'NAME: $VARIABLE'"
+        failure = AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}: {message}", status=status)
+    elif failure is None and status < 500:
+        message = f"HTTP {status} from {redact_url(call.url)}; check the URL and --request"
+        failure = AgentFailure(FailureKind.PROTOCOL, message, status=status)
+    failure = failure or AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
     failure.said = quote(body)
     raise failure
 

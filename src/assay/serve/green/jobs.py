@@ -78,7 +78,7 @@ class EvaluationJob:
 
     def warnings(self) -> list[str]:
         """What is unusual about the request, then about the agent, then about the figures."""
-        findings = (finding.what for finding in self._agent.findings)
+        findings = (what for what, _ in self._agent.findings)
         return [*self.spec.warnings, *findings, *self._sanity]
 
     def describe(self) -> str:
