@@ -85,6 +85,11 @@ def test_the_user_can_say_what_is_what() -> None:
     }
 
 
+def test_more_than_the_tool_takes_is_not_asked_for() -> None:
+    found = find_search_tool([tool("s", query=TEXT, k={**NUMBER, "maximum": 20})], "s", {})
+    assert found.arguments("x", 100) == {"query": "x", "k": 20}
+
+
 @pytest.mark.parametrize("name", ["collection_name", "query_type", "queryId", "path"])
 def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
     tools = [tool("search", "", (name,), **{name: TEXT})]

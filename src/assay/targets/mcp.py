@@ -166,12 +166,14 @@ class Argument:
     """One argument of a tool.
 
     `path` are the steps that lead to it; `types` the JSON types it takes, `any` if it declares
-    none, `texts` for a list of strings; `required` is whether its object requires it.
+    none, `texts` for a list of strings; `required` is whether its object requires it; `maximum` the
+    largest number.
     """
 
     path: tuple[str, ...]
     types: frozenset[str]
     required: bool = False
+    maximum: int | None = None
 
     @property
     def name(self) -> str:
@@ -193,10 +195,12 @@ def arguments_of(schema: Mapping[str, Any]) -> list[Argument]:
         for variant in _variants(outer, schema):
             properties, required = variant.get("properties"), variant.get("required")
             for name, declared in properties.items() if isinstance(properties, dict) else ():
-                here = (*path, str(name))
-                types = frozenset[str]().union(*map(_types, _variants(declared, schema)))
+                here, variants = (*path, str(name)), list(_variants(declared, schema))
+                limits = [each.get("maximum") for each in variants]
+                maxima = [int(n) for n in limits if isinstance(n, int | float) and n >= 1]
+                types = frozenset[str]().union(*map(_types, variants))
                 needed = isinstance(required, list) and name in required
-                arguments.append(Argument(here, types, needed))
+                arguments.append(Argument(here, types, needed, max(maxima, default=None)))
                 if len(here) < _MAX_DEPTH:
                     inner.append((here, declared))
     return arguments[:_MAX_ARGUMENTS]
@@ -241,7 +245,7 @@ class SearchTool:
         arguments: JsonObject = parse_json(orjson.dumps(self.constants))
         _set(arguments, self.query.path, [query] if self.query.takes_list else query)
         if self.top_k is not None:
-            _set(arguments, self.top_k.path, top_k)
+            _set(arguments, self.top_k.path, min(top_k, self.top_k.maximum or top_k))
         return arguments
 
     def describe(self) -> str:
