@@ -75,7 +75,7 @@ def test_json_has_it_all() -> None:
     [
         ("error_500", "agent error: HTTP 500"),
         ("wrong_shape", "invalid answer: the answer has no JSON object with"),
-        ("garbage", "protocol: the agent sent something that is not a JSON object"),
+        ("garbage", "protocol: the agent sent something that is not a JSON-RPC response"),
     ],
 )
 def test_a_failing_agent_exits_1_with_a_remedy(mode: str, words: str) -> None:

@@ -56,12 +56,12 @@ def test_the_tool_that_looks_most_like_a_search_is_chosen(names: list[str], chos
 def test_the_tool_can_be_named() -> None:
     tools = [tool("search", query=TEXT), tool("other", query=TEXT)]
     assert find_search_tool(tools, "other", {}).name == "other"
-    with pytest.raises(TargetError, match=r"no tool 'third'.*It has: search, other"):
+    with pytest.raises(TargetError, match="no tool 'third'; it has: search, other"):
         find_search_tool(tools, "third", {})
 
 
 def test_a_server_without_a_search_tool_is_refused() -> None:
-    with pytest.raises(TargetError, match=r"no tool that looks like a search.*It has: add"):
+    with pytest.raises(TargetError, match=r"no tool that looks like a search.*it has: add"):
         find_search_tool([tool("add", a=NUMBER)], "", {})
     with pytest.raises(TargetError, match="has no argument that looks like a query"):
         find_search_tool([tool("add", a=NUMBER)], "add", {})

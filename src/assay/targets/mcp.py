@@ -280,8 +280,10 @@ def find_search_tool(tools: Sequence[Tool], wanted: str, mapping: Mapping[str, s
     if not chosen:
         more = f" and {len(tools) - _MAX_SHOWN} more" if len(tools) > _MAX_SHOWN else ""
         names = printable(", ".join(tool.name for tool in tools[:_MAX_SHOWN]) or "none") + more
-        missing = f"no tool {wanted!r}" if wanted else "no tool that looks like a search"
-        raise TargetError(f"the server has {missing}; name one as ...#TOOL. It has: {names}")
+        missing = f"no tool {wanted!r}"
+        if not wanted:
+            missing = "no tool that looks like a search, append one to the target (...#TOOL)"
+        raise TargetError(f"the server has {missing}; it has: {names}")
     tool = chosen[0]
     arguments = arguments_of(tool.input_schema)
     takes = printable(", ".join(each.name for each in arguments[:_MAX_SHOWN])) or "nothing"
