@@ -284,11 +284,11 @@ def test_what_can_be_lived_with_is_a_warning_with_count_and_example(
         ({"answers.jsonl": '{"query_id": "q1"}'}, r"answers.jsonl:1: query 'q1' has no 'answer'"),
         (
             {"answers.jsonl": '{"query_id": "q1", "answer": "x", "facts": [{}]}'},
-            r"answers.jsonl:1: a fact must be .*got {}",
+            r"answers.jsonl:1: a fact is .*got {}",
         ),
         (
             {"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": [1]}'},
-            r"answers.jsonl:1: 'documents' must hold non-empty strings",
+            r"answers.jsonl:1: 'documents' must be a list of ids",
         ),
     ],
 )

@@ -46,7 +46,8 @@ def test_the_repr_is_one_line_with_the_sizes() -> None:
 
 def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no_label() -> None:
     def wordings(text: str, *accept: str) -> tuple[str, ...]:
-        return Fact.read(text, accept, "No, the price is $19 for owners.").accept
+        fact = {"text": text, "accept": list(accept)}
+        return Fact.read(fact, "No, the price is $19 for owners.").accept
 
     assert wordings("$19") == ("$19",)
     assert wordings("$19", "19 dollars") == ("19 dollars", "$19")
@@ -70,7 +71,7 @@ def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no
 def test_the_label_of_a_fact_is_no_wording_although_it_has_words_of_one(
     text: str, accept: tuple[str, ...], reference: str
 ) -> None:
-    assert Fact.read(text, accept, reference).accept == accept
+    assert Fact.read({"text": text, "accept": list(accept)}, reference).accept == accept
 
 
 @pytest.fixture(scope="module")

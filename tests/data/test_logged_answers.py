@@ -116,7 +116,7 @@ def test_what_the_log_does_not_say_is_unknown_and_not_empty() -> None:
         ({"question": 3, "answer": "A"}, "'question' must be a string, got 3"),
         ({"question": "Q", "answer": ["A"]}, "'answer' must be a string or null, got ['A']"),
         ({"question": "Q", "answer": "A", "contexts": [1]}, "'contexts' must be a list of texts"),
-        ({"question": "Q", "answer": "A", "facts": [1]}, "'facts' must be a list of texts"),
+        ({"question": "Q", "answer": "A", "facts": [1]}, "'facts': a fact is"),
         ({"question": "Q", "answer": "A", "answerable": "so"}, "'answerable' must be true or fals"),
         ({"question": "Q", "answer": "A", "reference": {}}, "'reference' must be a string"),
     ],

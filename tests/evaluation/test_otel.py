@@ -65,7 +65,7 @@ def test_assay_reads_back_questions_answers_and_documents(collector: Collector) 
     assert (request.headers["api-key"], request.headers["x-tenant"]) == ("a b", "t")
     path = Path("traces.json")
     path.write_text(json.dumps(request.body))
-    steps = {traced.question: traced.steps for traced in trace_steps(read_spans(path))}
+    steps = {question: found for _, question, found in trace_steps(read_spans(path))}
     assert {question: found[0].doc_ids for question, found in steps.items()} == {
         row.query_text: tuple(row.retrieved_docs) for row in run.rows()
     }

@@ -342,29 +342,16 @@ def _answer(record: Record) -> ReferenceAnswer:
     if "answer" not in record.fields:
         record.fail(f"query {query_id!r} has no 'answer'; write null if the documents contain none")
     answer = None if record.fields["answer"] is None else record.text("answer")
-
-    def texts(fields: JsonObject, key: str) -> tuple[str, ...]:
-        values = fields.get(key) or []
-        if not isinstance(values, list) or not all(
-            isinstance(v, str) and v.strip() for v in values
-        ):
-            record.fail(f"{key!r} must hold non-empty strings, got {short_repr(values)}")
-        return tuple(values)
-
-    def fact(value: object) -> Fact:
-        """A fact without `accept`, or given as plain text, is stated by its own text."""
-        fields: Any = value if isinstance(value, dict) else {"text": value}
-        text = fields.get("text")
-        if not isinstance(text, str) or not text.strip():
-            form = 'a fact must be {"text": ..., "accept": [...]}'
-            record.fail(f"{form}, got {short_repr(value)}")
-        return Fact.read(text, texts(fields, "accept"), answer)
-
-    facts = record.fields.get("facts") or []
+    facts, documents = record.fields.get("facts") or [], record.fields.get("documents") or []
     if not isinstance(facts, list):
         record.fail(f"'facts' must be a list, got {short_repr(facts)}")
-    listed = tuple(map(fact, facts))
-    return ReferenceAnswer(query_id, answer, listed, texts(record.fields, "documents"))
+    if not isinstance(documents, list) or not all(isinstance(d, str) and d for d in documents):
+        record.fail(f"'documents' must be a list of ids, got {short_repr(documents)}")
+    try:
+        listed = tuple(Fact.read(fact, answer) for fact in facts)
+    except ValueError as error:
+        record.fail(str(error))
+    return ReferenceAnswer(query_id, answer, listed, tuple(documents))
 
 
 def write_beir(dataset: Dataset, folder: Path) -> None:

@@ -3,9 +3,8 @@
 import logging
 import os
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +14,6 @@ from assay.files import atomic_write, make_private_folder
 from assay.privacy import is_private
 
 _WAIT = 60.0
-_TRIES, _PAUSE = 100, 0.05
 # What is cached is as private as the documents that it was made from.
 _OWNER_ONLY = 0o600
 
@@ -79,10 +77,6 @@ class CacheDatabase:
         try:
             return self._once(work)
         except (sqlite3.OperationalError, OSError) as error:  # full, locked, not writable
-            odd = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-            if odd and self.problems():  # our SQL is right: the names in the file are damaged
-                self._set_aside(error)
-                return self._once(work)
             raise self.failure(
                 f"the {self.what} {self.path} cannot be used: {error}; free some disk space, "
                 "or set ASSAY_CACHE to a writable folder (the cached data is kept)"
@@ -92,38 +86,20 @@ class CacheDatabase:
             return self._once(work)
 
     def _once(self, work: Callable[[sqlite3.Connection], _Value]) -> _Value:
-        with self._opened() as database:
-            return work(database)
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        if is_private():  # an empty one, gone when it is closed
-            with closing(sqlite3.connect(":memory:")) as database:
-                database.execute(self.table)
-                yield database
-            return
-        if not self.path.exists():
+        if not is_private() and not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
-        with closing(sqlite3.connect(self.path, timeout=_WAIT)) as database:
-            _with_log(database)
+        # A private run has an empty one, gone when it is closed.
+        place = ":memory:" if is_private() else self.path
+        with closing(sqlite3.connect(place, timeout=_WAIT)) as database:
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(self.table)
             with database:
-                yield database
-
-    def problems(self) -> list[str]:
-        """What SQLite finds wrong with the structure of the file."""
-        try:
-            with closing(sqlite3.connect(self.path, timeout=_WAIT)) as database:
-                found = [str(row[0]) for row in database.execute("PRAGMA integrity_check(5)")]
-        except sqlite3.DatabaseError as error:
-            return [str(error)]
-        return [line for line in found if line != "ok"]
+                return work(database)
 
     def _set_aside(self, error: Exception) -> None:
         aside = self.path.with_suffix(".damaged")
         self.path.replace(aside)
-        for suffix in ("-wal", "-shm"):
+        for suffix in ("-journal", "-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         _log.warning(
             "the %s %s is damaged (%s): it was renamed to %s, and a new one was created",
@@ -132,16 +108,3 @@ class CacheDatabase:
             type(error).__name__,
             aside.name,
         )
-
-
-def _with_log(database: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. SQLite does not wait while another process does so: retry."""
-    for _ in range(_TRIES):
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                raise
-            time.sleep(_PAUSE)
-    database.execute("PRAGMA journal_mode = WAL")

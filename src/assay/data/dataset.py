@@ -59,13 +59,20 @@ class Fact:
     accept: tuple[str, ...]
 
     @classmethod
-    def read(cls, text: str, accept: tuple[str, ...], answer: str | None) -> "Fact":
-        """A fact of a file, with its own text as a wording if the reference `answer` has it.
+    def read(cls, value: object, answer: str | None) -> "Fact":
+        """A fact of a file, a text or `{"text": ..., "accept": [...]}`; ValueError for the rest.
 
-        Not if that may be a label ("the deadline" of "3 May"), which wrong answers have too: if the
-        answer has another wording, or if others have a number and the text has none. The "no" that
-        an answer begins with is none.
+        Its own text is a wording if there is no other, or if the reference `answer` has it. Not if
+        that may be a label ("the deadline" of "3 May"), which wrong answers have too: if the answer
+        has another wording, or if others have a number and the text has none. The "no" that an
+        answer begins with is not a label.
         """
+        fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {"text": value}
+        text, given = fields.get("text"), fields.get("accept") or []
+        texts = [text, *given] if isinstance(given, list) else []
+        if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
+            raise ValueError(f'a fact is {{"text": ..., "accept": [...]}}, got {value!r:.80}')
+        text, *accept = texts
         stated, own = normalize(answer or ""), normalize(text)
         others = [normalize(wording) for wording in accept]
         label = any(wording in stated for wording in others) or (
@@ -73,8 +80,9 @@ class Fact:
         )
         whole = re.compile(rf"(?<!\w)(?<!\d[.,:/]){re.escape(own)}(?!\w)(?![.,:/]\d)")
         replies = own in ("yes", "no") and whole.match(stated)
-        wording = replies or (not label and whole.search(stated))
-        return cls(text, tuple(dict.fromkeys((*accept, text))) if wording or not accept else accept)
+        if replies or not accept or (not label and whole.search(stated)):
+            accept = list(dict.fromkeys((*accept, text)))
+        return cls(text, tuple(accept))
 
 
 @dataclass(frozen=True, slots=True)

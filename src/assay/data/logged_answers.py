@@ -6,7 +6,7 @@ maps.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from assay.data.dataset import Fact
 from assay.data.table import cell_list, parsed_cell
@@ -48,8 +48,7 @@ _YES, _NO = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 _IDS = ("id", "doc_id", "chunk_id", "document.id")
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedContext:
+class LoggedContext(NamedTuple):
     """A text that the model was given; `id` or `text` is empty if the log has none."""
 
     id: str
@@ -101,49 +100,60 @@ def read_logged(
 ) -> Iterator[LoggedAnswer | DataError]:
     """Each row as a logged answer, or as the error that names its line."""
     for row in rows:
-        if isinstance(row, DataError):
-            yield row
-            continue
         try:
-            yield _Row(row, columns or {}, _flatten(row.fields)).read()
+            yield row if isinstance(row, DataError) else _Row(row, columns or {}).read()
         except DataError as error:
             yield error
 
 
-@dataclass(frozen=True, slots=True)
 class _Row:
     """A row with its columns, and those that the caller named."""
 
-    record: Record
-    columns: Mapping[str, str]
-    fields: Mapping[str, Any]
+    def __init__(self, record: Record, columns: Mapping[str, str]) -> None:
+        self.record = record
+        self.columns = columns
+        self.fields = _flatten(record.fields)
 
     def read(self) -> LoggedAnswer:
-        question, answer = self.needed("question"), self.needed("answer")
+        for key in ("question", "answer"):
+            if self.column(key) is None:
+                known, have = ", ".join(COLUMNS[key]), ", ".join(column_paths(self.record.fields))
+                self.record.fail(
+                    f"has no column for the {key} ({known}), only {have[:300]}; pass --columns "
+                    f'{key}=NAME, in Python columns={{"{key}": "NAME"}}'
+                )
+        question, answer = self.value("question"), self.value("answer")
         if question is None or (isinstance(question, str) and not question.strip()):
             self.record.fail("has no question")
         if not isinstance(question, str):
-            self.wrong("question", "a string", question)
+            self.wrong("question", "a string")
         if answer is not None and not isinstance(answer, str):
-            self.wrong("answer", "a string or null", answer)
-        given = self.value("reference")
-        given = next(iter(given), None) if isinstance(given, list) else given
-        reference = "" if given is None else given
-        if not isinstance(reference, str):
-            self.wrong("reference", "a string", given)
+            self.wrong("answer", "a string or null")
+        reference = self.value("reference")
+        reference = next(iter(reference), None) if isinstance(reference, list) else reference
+        if not isinstance(reference, str | None):
+            self.wrong("reference", "a string")
+        given = self.value("answerable")
+        answerable = "" if given is None else str(given).strip().lower()
+        if answerable not in ("", *_YES, *_NO):
+            self.wrong("answerable", "true or false")
         identifier = self.value("id")
         if isinstance(identifier, bool | dict | list) or not str(identifier or "").strip():
             identifier = self.record.number
+        try:
+            facts = [Fact.read(item, reference) for item in cell_list(self.value("facts"))]
+        except ValueError as error:
+            self.record.fail(f"{self.column('facts')!r}: {error}")
         return LoggedAnswer(
             id=str(identifier),
             question=question,
             answer=answer,
             contexts=tuple(map(self.context, cell_list(self.value("contexts")))),
-            reference=reference.strip(),
-            answerable=self.answerable(),
+            reference=(reference or "").strip(),
+            answerable=answerable in _YES if answerable else None,
             citations=None if self.column("citations") is None else self.strings("citations"),
             relevant=self.strings("relevant"),
-            facts=tuple(self.fact(item, reference) for item in cell_list(self.value("facts"))),
+            facts=tuple(facts),
         )
 
     def column(self, key: str) -> str | None:
@@ -160,27 +170,11 @@ class _Row:
         value = _look_up(self.record, name) if key in self.columns else self.fields[name]
         return None if isinstance(value, float) and value != value else value  # a frame's NaN
 
-    def needed(self, key: str) -> Any:
-        if self.column(key) is None:
-            known, have = ", ".join(COLUMNS[key]), ", ".join(column_paths(self.record.fields))
-            self.record.fail(
-                f"has no column for the {key} ({known}), only {have[:300]}; pass --columns "
-                f'{key}=NAME, in Python columns={{"{key}": "NAME"}}'
-            )
-        return self.value(key)
-
-    def answerable(self) -> bool | None:
-        value = self.value("answerable")
-        word = "" if value is None else str(value).strip().lower()
-        if word and word not in (*_YES, *_NO):
-            self.wrong("answerable", "true or false", value)
-        return word in _YES if word else None
-
     def strings(self, key: str) -> tuple[str, ...]:
         items = cell_list(self.value(key))
         texts = [_text_of(item) if isinstance(item, dict) else item for item in items]
         if not all(isinstance(text, str | int) for text in texts):
-            self.wrong(key, "a list of strings", self.value(key))
+            self.wrong(key, "a list of strings")
         return tuple(map(str, texts))
 
     def context(self, item: Any) -> LoggedContext:
@@ -190,19 +184,12 @@ class _Row:
         text = _text_of(fields) or ""
         found = next((fields[name] for name in _IDS if fields.get(name) is not None), "")
         if not isinstance(text, str) or not (found or text):
-            self.wrong("contexts", 'a list of texts or of {"id", "text"}', item)
+            self.wrong("contexts", 'a list of texts or of {"id", "text"}')
         return LoggedContext(str(found), text)
 
-    def fact(self, item: Any, reference: str) -> Fact:
-        if isinstance(item, str):
-            return Fact(item, (item,))
-        if not isinstance(item, dict) or not isinstance(item.get("text"), str):
-            self.wrong("facts", 'a list of texts or of {"text", "accept"}', item)
-        accept = tuple(str(wording) for wording in cell_list(item.get("accept")))
-        return Fact.read(item["text"], accept, reference)
-
-    def wrong(self, key: str, expected: str, value: object) -> NoReturn:
-        self.record.fail(f"{self.column(key)!r} must be {expected}, got {short_repr(value)}")
+    def wrong(self, key: str, expected: str) -> NoReturn:
+        got = short_repr(self.value(key))
+        self.record.fail(f"{self.column(key)!r} must be {expected}, got {got}")
 
 
 def column_paths(fields: Mapping[str, Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.data.table import cell_list, parsed_cell, read_table, rows_of
-from assay.data.text_file import Record
+from assay.data.text_file import Findings, Record
 from assay.errors import DataError
 from assay.net.json import JsonObject
 from assay.steps import SearchStep
@@ -70,15 +70,6 @@ class TraceSpan:
     attributes: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TracedQuestion:
-    """The searches of one trace, in the order in which they began."""
-
-    trace_id: str
-    question: str
-    steps: tuple[SearchStep, ...]
-
-
 def read_log(path: Path) -> Iterator[Record | DataError]:
     """The rows of a table; those of spans become one row for each trace that has a question."""
     rows = read_table(path)
@@ -89,18 +80,14 @@ def read_log(path: Path) -> Iterator[Record | DataError]:
     if isinstance(first, DataError) or not is_span_row(first.fields):
         yield from rows
         return
-    wrong: list[DataError] = []
-    yield from rows_of(span_rows(_bounded_spans(rows, wrong)), str(path))
-    yield from wrong
+    findings = Findings(collect=True)
+    yield from rows_of(span_rows(_bounded_spans(findings.sound(rows))), str(path))
+    yield from findings.errors
 
 
 def read_spans(path: Path) -> list[TraceSpan]:
     """Every span of a file: `trace_steps(read_spans(path))`. Raises `DataError`."""
-    wrong: list[DataError] = []
-    spans = list(_bounded_spans(read_table(path), wrong))
-    if wrong:
-        raise wrong[0]
-    return spans
+    return list(_bounded_spans(Findings().sound(read_table(path))))
 
 
 def holds_traces(path: Path) -> bool:
@@ -109,19 +96,12 @@ def holds_traces(path: Path) -> bool:
     return isinstance(first, Record) and is_span_row(first.fields)
 
 
-def _bounded_spans(
-    rows: Iterable[Record | DataError], wrong: list[DataError]
-) -> Iterator[TraceSpan]:
-    # Spans of one trace may be anywhere in the file, so all of them are held in memory.
-    kept = 0
+def _bounded_spans(rows: Iterable[Record]) -> Iterator[TraceSpan]:
+    kept = 0  # spans of one trace may be anywhere in the file, so all of them are held in memory
     for row in rows:
-        if isinstance(row, DataError):
-            wrong.append(row)
-            continue
         for span in spans_of(row.fields):
-            kept += 200 + sum(
-                len(value) for value in span.attributes.values() if type(value) is str
-            )
+            texts = (value for value in span.attributes.values() if type(value) is str)
+            kept += 200 + sum(map(len, texts))
             yield span
         if kept > _MAX_BYTES:
             row.fail(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
@@ -225,14 +205,16 @@ def span_rows(spans: Iterable[TraceSpan]) -> Iterator[JsonObject]:
         }
 
 
-def trace_steps(spans: Iterable[TraceSpan]) -> Iterator[TracedQuestion]:
-    """The searches of each trace that has a question: `trace_steps(read_spans(path))`.
+def trace_steps(
+    spans: Iterable[TraceSpan],
+) -> Iterator[tuple[str, str, tuple[SearchStep, ...]]]:
+    """Id, question and searches of each trace that has a question, in the order of time.
 
     A step is a span `retrieval` or `RETRIEVER`, or a span `execute_tool` or `TOOL` whose result
     has document ids; of nested ones, the outermost with ids, which is what the agent saw.
     """
     for trace_id, question, members in _by_trace(spans):
-        yield TracedQuestion(trace_id, question, tuple(_steps(members)))
+        yield trace_id, question, tuple(_steps(members))
 
 
 def _steps(spans: Sequence[TraceSpan]) -> Iterator[SearchStep]:

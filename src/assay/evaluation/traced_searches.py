@@ -59,15 +59,15 @@ def score_traces(
     calls: dict[str, Call] = {}
     traced = list(trace_steps(spans))
     unknown = 0
-    for trace in traced:
-        query = by_text.get(normalize(trace.question))
+    for trace_id, question, steps in traced:
+        query = by_text.get(normalize(question))
         if query is None:
             unknown += 1
             continue
         # Without retrieved documents, a trace ends with all that its searches showed.
-        seen = [doc_id for step in trace.steps for doc_id in step.doc_ids]
-        ids = tuple(dict.fromkeys(filter(None, shown[trace.trace_id] or seen)))
-        calls[query.id] = Call(query.id, ids, 0.0, 1, returned=len(ids), steps=trace.steps)
+        seen = [doc_id for step in steps for doc_id in step.doc_ids]
+        ids = tuple(dict.fromkeys(filter(None, shown[trace_id] or seen)))
+        calls[query.id] = Call(query.id, ids, 0.0, 1, returned=len(ids), steps=steps)
     if not calls:
         what = f"none of its {len(traced)} traces asks a question of {dataset.name!r} ({split})"
         raise DataError(what, file=path)
