@@ -20,8 +20,8 @@ from assay.run.folder import RunFolder
 from assay.run.models import FORMAT, QueryRow, Report, RunHeader
 from assay.run.state import RunState
 
+# What the agent under test is called among the participants of a benchmark.
 ROLE = "retrieval_agent"
-"""What the agent under test is called among the participants of a benchmark."""
 
 MAX_RESULT_BYTES = 1_000_000_000
 _ROWS = "per_query_results"

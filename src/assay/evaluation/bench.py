@@ -58,8 +58,8 @@ _NOT_IN_SUITES = ("tag", "baseline", "compare_to")
 
 RunCell = Callable[[RunConfig, Dataset, RunFolder | None], Run]
 LoadDataset = Callable[[RunConfig], Dataset]
+# The compared figure of every query, by system and data set.
 BenchScores = Mapping[tuple[str, str], Mapping[str, float]]
-"""The compared figure of every query, by system and data set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,8 @@ Say = Callable[[str], None]
 Way = Literal["readiness", "call"]
 Result = TypeVar("Result")
 
+# Sends one query to the target, alone or with a context of our choice.
 SendQuery = Callable[[Query], Awaitable[AgentAnswer]]
-"""Sends one query to the target, alone or with a context of our choice."""
 
 
 def retry_policy(timeout: float, retries: int) -> RetryPolicy:

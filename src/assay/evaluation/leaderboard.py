@@ -20,11 +20,10 @@ from assay.run.report_file import read_query_rows
 from assay.run.trend import TrendPoint, TrendValue
 
 ALPHA = 0.05
-RANKED_LIMIT = 30
-"""Targets of one board: every pair of them is tested."""
+RANKED_LIMIT = 30  # Targets of one board: every pair of them is tested
 
+# A report and when it was written: what is known of it holds until it is written anew.
 _File = tuple[str, int]
-"""A report and when it was written: what is known of it holds until it is written anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ from assay.privacy import is_private
 from assay.run.folder import RunFolder
 
 GROUP = "assay.listeners"
-SECONDS = 60.0
-"""How long a run that has ended waits for its listeners."""
+SECONDS = 60.0  # How long a run that has ended waits for its listeners
 
 
 class RunListener(Protocol):

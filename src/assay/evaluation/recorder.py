@@ -60,8 +60,7 @@ if TYPE_CHECKING:
 ADDRESS_VARIABLE = "ASSAY_RECORDER"
 DEFAULT_ADDRESS = "http://127.0.0.1:9020"
 MAX_TOP_K = 100
-MAX_QUERY = 64 * 1024
-"""Characters of a query: an agent that sends more has put a document there."""
+MAX_QUERY = 64 * 1024  # Characters of a query: an agent that sends more has put a document there
 _BODY_LIMIT = 2**20
 _MAX_RECORD_BYTES = 100_000_000
 _READ_SECONDS = 10.0

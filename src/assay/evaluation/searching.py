@@ -45,8 +45,8 @@ from assay.targets.protocol import Agent
 Ids = tuple[str, ...]
 
 EVIDENCE_FILE = "evidence.jsonl"
+# Missing documents that are looked for on the tool; a sample of them if there are more.
 MAX_BLAMED = 300
-"""Missing documents that are looked for on the tool; a sample of them if there are more."""
 _MAX_DEPTH = 100  # the most that built-in retrievers return
 _MAX_EVIDENCE_BYTES = 100_000_000
 _TITLE_DEPTH = 10

@@ -11,8 +11,8 @@ from assay.run.searches import SearchFigure, TrialsReport
 
 _FLAKY = 10
 
+# For each trial, whether the answer to each question is right; None if that is undecided.
 RightByTrial = Sequence[Mapping[str, bool | None]]
-"""For each trial, whether the answer to each question is right; None if that is undecided."""
 
 
 def trials_report(

@@ -150,8 +150,7 @@ def _call_adapter() -> TypeAdapter[Call]:
     return TypeAdapter(Call)
 
 
-AskKey = tuple[str, int]
-"""A query and the number of its trial."""
+AskKey = tuple[str, int]  # A query and the number of its trial
 
 
 def with_quote(message: str, said: str) -> str:

@@ -51,8 +51,8 @@ class ComparedRun:
     rankings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     header: RunHeader | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
+    # The reference answer and its facts.
     references: Mapping[str, tuple[str | None, Sequence[str]]] = field(default_factory=dict)
-    """The reference answer and its facts."""
 
     @classmethod
     def of(

@@ -20,11 +20,10 @@ from assay.run.option import Option, OptionFields, OptionPart, option_fields
 from assay.run.option import option_field as _option
 
 TRACKS = ("zero-shot", "trained", "undeclared")
+# Settings whose secrets are masked: see `assay.net.redact`.
 MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judge")
-"""Settings whose secrets are masked: see `assay.net.redact`."""
 
-CHUNK_KEY = "chunk="
-"""The key of `mapping` that is about ids, whatever the target is."""
+CHUNK_KEY = "chunk="  # The key of `mapping` that is about ids, whatever the target is
 
 _MAX_LABEL_LENGTH = 200
 _DAY = 86_400
@@ -78,8 +77,7 @@ class RunConfig:
     """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
 
     target: str
-    target_name: str = ""
-    """What assay.toml calls the target."""
+    target_name: str = ""  # What assay.toml calls the target
     dataset: str = _usual(
         "nfcorpus",
         "nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME, the path of a BEIR or MTEB "

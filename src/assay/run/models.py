@@ -46,12 +46,10 @@ from assay.run.state import RunState
 
 _LOCAL_PORT = re.compile(r"(//(?:localhost|127\.0\.0\.1|\[::1\])):\d+")
 
-FORMAT = 2
-"""Of `run.json` and `report.json`; read as 0 from files that have no number."""
+FORMAT = 2  # Of `run.json` and `report.json`; read as 0 from files that have no number
 
 
-MIN_ANSWERED = 0.5
-"""A run that answered a smaller share of its queries is never a reference."""
+MIN_ANSWERED = 0.5  # A run that answered a smaller share of its queries is never a reference
 
 
 def is_answered(answered: int, asked: int) -> bool:

@@ -12,6 +12,7 @@ from assay.errors import UsageError, did_you_mean
 
 OnResume = Literal["fixed", "free"]
 Value = TypeVar("Value")
+# The sections of `assay eval --help`, in their order; the first is for what most runs need.
 Group = Literal[
     "Usual options",
     "Data",
@@ -22,10 +23,9 @@ Group = Literal[
     "Built-in retriever",
     "Output",
 ]
-"""The sections of `assay eval --help`, in their order; the first is for what most runs need."""
 
+# What a browser sends for a box that is ticked; for one that is not, it sends nothing.
 CHECKED = "on"
-"""What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
 
 _TYPE_WORDS = {
     str: "a string",

@@ -33,8 +33,8 @@ def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
 MetricName = Annotated[str, _readable_by(parse_metric)]
 FigureName = Annotated[str, _readable_by(parse_figure)]
 
+# A condition on a figure; one that names another run has another shape.
 GATE_SHAPE = re.compile(r"(?P<name>[^<>]+)(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
-"""A condition on a figure; one that names another run has another shape."""
 
 
 class GateResult(RunRecord):

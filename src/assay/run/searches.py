@@ -7,6 +7,7 @@ from pydantic import Field
 from assay.metrics.searches import SEARCH_FIGURES
 from assay.run.run_record import RunRecord
 
+# Why a needed document was never shown, in the order in which it is decided.
 Blame = Literal[
     "not findable",
     "reformulated away",
@@ -15,7 +16,6 @@ Blame = Literal[
     "stopped early",
     "never asked for",
 ]
-"""Why a needed document was never shown, in the order in which it is decided."""
 
 
 class SearchFigure(RunRecord):

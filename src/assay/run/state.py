@@ -14,9 +14,6 @@ class RunState(StrEnum):
     COMPLETE = "complete"
     INTERRUPTED = "interrupted"
     TARGET_LOST = "target lost"
-    NOT_JUDGED = "not judged"
-    """Every question is answered; the judge did not finish."""
-    UNFINISHED = "unfinished"
-    """Without a report, and no process goes on: it was killed."""
-    DAMAGED = "damaged"
-    """A file of the run cannot be read."""
+    NOT_JUDGED = "not judged"  # Every question is answered; the judge did not finish
+    UNFINISHED = "unfinished"  # Without a report, and no process goes on: it was killed
+    DAMAGED = "damaged"  # A file of the run cannot be read

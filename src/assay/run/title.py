@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from assay.run.config import settings
 from assay.run.models import RunHeader
 
+# The tag for what a run cost at the agent: a figure, which tells no runs apart.
 COST_TAG = "cost_usd"
-"""The tag for what a run cost at the agent: a figure, which tells no runs apart."""
 
 _MAX_LENGTH = 60
 _MAX_FACTS = 4

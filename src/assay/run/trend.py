@@ -19,9 +19,9 @@ from assay.run.models import Report, RunHeader
 from assay.run.title import COST_TAG, described_settings
 from assay.text import parse_time
 
+# Figures of a trend that are not scores. The cost is a tag: only its operator knows what an agent
+# costs.
 LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, "judge_cost_usd"
-"""Figures of a trend that are not scores. The cost is a tag: only its operator knows what an agent
-costs."""
 
 NO_BRANCH = "no branch"
 _LATEST = 2.0**33  # the year 2242; dates of a foreign header may be beyond what a calendar has
