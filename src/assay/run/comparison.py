@@ -10,7 +10,7 @@ from assay.errors import RunError
 from assay.metrics.figures import CRITERION_PREFIX, AnswerFigure, improvement
 from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
 from assay.metrics.scoring import score_rankings
-from assay.metrics.statistics import PairedComparison, compare_paired, holm, queries_needed
+from assay.metrics.statistics import compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.models import (
     AnswerRow,
@@ -167,7 +167,9 @@ def compare_reports(
             figure.slug: PairedResult(
                 **asdict(each),
                 p_adjusted=p,
-                queries_needed=_queries_needed(each, spread, systems * len(columns)),
+                queries_needed=queries_needed(spread, abs(each.difference), systems * len(columns))
+                if each.difference
+                else None,
             )
             for (figure, each, spread), p in zip(paired, adjusted, strict=True)
         },
@@ -232,13 +234,6 @@ def compare_with_each(
         )
         for comparison in comparisons
     ]
-
-
-def _queries_needed(paired: PairedComparison, spread: float, comparisons: int) -> int | None:
-    """How many queries would show a difference of this size; None if there is none."""
-    if paired.difference == 0:
-        return None
-    return queries_needed(spread, abs(paired.difference), comparisons)
 
 
 def _same_labels(a: Report, b: Report) -> bool:
@@ -324,7 +319,13 @@ def _warnings(
     a: ComparedRun, b: ComparedRun, shared: Sequence[str], *, relabeled: bool, rescored: bool
 ) -> list[str]:
     reports = (a.report, b.report)
-    warnings = [*_question_warnings(a, b, shared), *_label_warnings(a, b)]
+    warnings = _question_warnings(a, b, shared)
+    shares = [_judged_share(report) for report in reports]
+    if abs(shares[0] - shares[1]) > _JUDGED_GAP:
+        words = " and ".join(f"{share:.0%}" for share in shares)
+        warnings.append(
+            f"{words} of what a and b returned is judged, and the rest counts as not relevant"
+        )
     if relabeled:
         how = "both runs are measured by those of b" if rescored else "scores are as recorded"
         warnings.append(f"the labels or questions differ between the runs: {how}")
@@ -368,24 +369,6 @@ def _question_warnings(a: ComparedRun, b: ComparedRun, shared: Sequence[str]) ->
             more = ", …" if len(alone) > _NAMED_QUERIES else ""
             words += f"; {len(alone):,} only in {name}: {', '.join(alone[:_NAMED_QUERIES])}{more}"
     return [words]
-
-
-def _label_warnings(a: ComparedRun, b: ComparedRun) -> list[str]:
-    """Labels that fit one run only: its ids are others, or few of its documents are judged."""
-    warnings = []
-    ours, theirs = a.report.labels, b.report.labels
-    if ours and theirs and theirs.returned <= 0.2 * ours.returned and ours.returned >= 5:
-        warnings.append(
-            f"b returned {theirs.returned:,} of the judged documents and a {ours.returned:,}: if "
-            "the ids changed, the labels no longer fit"
-        )
-    shares = [_judged_share(run.report) for run in (a, b)]
-    if abs(shares[0] - shares[1]) > _JUDGED_GAP:
-        words = " and ".join(f"{share:.0%}" for share in shares)
-        warnings.append(
-            f"{words} of what a and b returned is judged, and the rest counts as not relevant"
-        )
-    return warnings
 
 
 def _judged_share(report: Report) -> float:

@@ -77,17 +77,13 @@ class Provenance:
 
 def read_provenance(folder: Path | None = None) -> Provenance:
     """Of the working folder and of this machine; takes at most two seconds."""
-    return Provenance(read_git(folder), read_machine())
-
-
-def read_machine() -> MachineRecord:
-    """This machine, as Python names it."""
-    return MachineRecord(
+    machine = MachineRecord(
         name=platform.node(),
         system=f"{platform.system()} {platform.release()}".strip(),
         processor=platform.machine(),
         cpus=os.cpu_count(),
     )
+    return Provenance(read_git(folder), machine)
 
 
 def read_git(
@@ -105,40 +101,24 @@ def read_git(
     if not branch:
         branch = next(filter(None, map(variables.get, _BRANCH_VARIABLES)), None)
     commit = git.ask("rev-parse", "--quiet", "--verify", "HEAD") or None
-    remote = _remote(git)
-    # The slowest last: what a large working tree leaves no time for is only this.
-    changes = None
-    if not _names_filters(git):
-        changes = git.ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
-    dirty = None if changes is None else bool(changes)
-    return GitRecord(commit=commit, branch=branch, dirty=dirty, remote=remote)
-
-
-def _names_filters(git: "_Git") -> bool:
-    """Whether the repository's own settings name programs that `git status` runs over its files.
-
-    Those of the user's settings are the user's, as that of Git LFS most often is.
-    """
-    found = git.ask("config", "--list", "--show-scope", "--name-only")
-    lines = (line.partition("\t") for line in (found or "local\tfilter.").splitlines())
-    return any(
-        scope in ("local", "worktree") and name.startswith("filter.") for scope, _, name in lines
-    )
-
-
-def _remote(git: "_Git") -> str | None:
     names = (git.ask("remote") or "").split()
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else None
-    address = git.ask("config", "--get", f"remote.{name}.url") if name else None
-    return _without_credentials(address) if address else None
-
-
-def _without_credentials(address: str) -> str:
-    """`https://host/path` and `host:path`: a user name may be a token, and is left out too."""
-    if "://" in address:
-        return redact_url(address)
-    host, colon, path = address.partition(":")
-    return f"{host.rpartition('@')[2]}{colon}{path}"
+    remote = git.ask("config", "--get", f"remote.{name}.url") if name else None
+    if remote and "://" in remote:
+        remote = redact_url(remote)
+    elif remote:  # host:path, where a user name before it may be a token
+        host, colon, path = remote.partition(":")
+        remote = f"{host.rpartition('@')[2]}{colon}{path}"
+    # The repository's own settings may name programs that `git status` runs over its files. Those
+    # of the user's settings, such as Git LFS, are the user's.
+    settings = git.ask("config", "--list", "--show-scope", "--name-only") or "local\tfilter."
+    own = ("local\tfilter.", "worktree\tfilter.")
+    changes = None
+    if not any(line.startswith(own) for line in settings.splitlines()):
+        # The slowest last: what a large working tree leaves no time for is only this.
+        changes = git.ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+    dirty = None if changes is None else bool(changes)
+    return GitRecord(commit=commit, branch=branch, dirty=dirty, remote=remote or None)
 
 
 @dataclass(frozen=True, slots=True)
