@@ -38,7 +38,7 @@ LAYERS = [
     {"net"},
     {"ray_cluster"},
     {"files"},
-    {"extras", "plugins"},
+    {"extras"},
     {"errors", "privacy", "progress", "text"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}

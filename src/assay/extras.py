@@ -1,6 +1,14 @@
-"""Which extra brings an optional package, and what to say if it is missing."""
+"""What is installed beside the core: extras, what to say if one is missing, and plug-ins.
 
-from collections.abc import Iterable
+A plug-in is one function or class that another package names as an entry point:
+
+[project.entry-points."assay.metrics"]
+rbp = "my_package:rank_biased_precision"
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +17,7 @@ from assay.errors import UsageError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+# The import name of each optional package, with the extra that installs it.
 PACKAGES = {
     "a2a": "serve",
     "google": "serve",
@@ -33,7 +42,14 @@ PACKAGES = {
     "uvicorn": "serve",
     "xllamacpp": "gguf",
 }
-"""The import name of each optional package, with the extra that installs it."""
+GROUPS = (
+    "assay.targets",
+    "assay.metrics",
+    "assay.datasets",
+    "assay.providers",
+    "assay.answer_checks",
+    "assay.listeners",
+)
 
 
 class MissingExtra(UsageError):
@@ -75,3 +91,43 @@ def data_frame(rows: "Iterable[dict[str, Any]]") -> "DataFrame":
             "to_pandas needs pandas, which is not installed; run: pip install pandas"
         ) from None
     return DataFrame(list(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An installed plug-in; `error` says why it cannot be loaded, and is empty if it can."""
+
+    group: str
+    name: str
+    value: str
+    package: str
+    error: str = ""
+
+
+def find_plugin(group: str, name: str) -> EntryPoint | None:
+    """The plug-in of this name, or None: `find_plugin("assay.metrics", "rbp")`."""
+    return next(iter(entry_points(group=group, name=name)), None)
+
+
+def load_plugin(point: EntryPoint) -> Any:
+    """What the entry point names; `UsageError` if importing it fails, for whatever reason."""
+    try:
+        return point.load()
+    except Exception as error:
+        raise UsageError(
+            f"plug-in {point.name!r} of {point.group} ({point.value}) cannot be loaded: "
+            f"{type(error).__name__}: {error}; update or uninstall its package"
+        ) from error
+
+
+def installed_plugins() -> Iterator[Plugin]:
+    """Every plug-in of every group, loaded once to see whether it can be."""
+    for group in GROUPS:
+        for point in entry_points(group=group):
+            error = ""
+            try:
+                load_plugin(point)
+            except UsageError as failure:
+                error = str(failure)
+            package = f"{point.dist.name} {point.dist.version}" if point.dist else ""
+            yield Plugin(group, point.name, point.value, package, error)

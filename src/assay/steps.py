@@ -3,10 +3,9 @@
     step = SearchStep(tool="search", query="sleep and diet", doc_ids=("MED-10", "MED-7"))
     for step in StepLog(folder / "steps.jsonl").read("PLAIN-12"): ...
 
-A line of the file is one search: query_id, trial (0 without
---repeat), t (from 1), source, tool, query, ids, scores, ms,
-bytes, tokens. The searches of one question are written in one piece, before its call; if a question
-is asked again after a kill, its last piece counts.
+A line of the file is one search: query_id, trial (0 without --repeat), t (from 1), source, tool,
+query, ids, scores, ms, bytes, tokens. The searches of one question are written in one piece, before
+its call; if a question is asked again after a kill, its last piece counts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,14 +19,10 @@ from assay.errors import RunError
 from assay.files import complete_lines, open_file
 from assay.net.json import parse_json, parse_object
 
+# How a search was attributed to its question; `reported` is the agent's own account.
 SearchSource = Literal["token", "traceparent", "one at a time", "reported"]
-"""How a search was attributed to its question; `reported` is the agent's own account."""
-
-MAX_STEPS = 1000
-"""Searches of one question that are kept; the recorder refuses more."""
-
-BYTES_PER_TOKEN = 4
-"""An estimate for English: no tokenizer of the agent's model is known here."""
+MAX_STEPS = 1000  # searches of one question that are kept; the recorder refuses more
+_BYTES_PER_TOKEN = 4  # an estimate for English: the tokenizer of the agent's model is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,7 @@ class SearchStep:
     @property
     def tokens(self) -> int:
         """About how many tokens the agent's model had to read."""
-        return -(-self.bytes // BYTES_PER_TOKEN)
+        return -(-self.bytes // _BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)

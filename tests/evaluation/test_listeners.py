@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import assay
-from assay import plugins
+from assay import extras
 from assay.cli.app import app
 from assay.errors import UsageError
 from assay.evaluation import listeners
@@ -60,7 +60,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
     module.Recorder, module.Failing = Recorder, Failing  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mine", module)
     registered = EntryPoints([EntryPoint("recorder", "mine:Recorder", listeners.GROUP)])
-    monkeypatch.setattr(plugins, "entry_points", registered.select)
+    monkeypatch.setattr(extras, "entry_points", registered.select)
     return Recorder.told
 
 

@@ -174,7 +174,7 @@ class LastPlace:
 def test_a_package_adds_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("last", f"{__name__}:LastPlace", "assay.metrics")
     found = {("assay.metrics", "last"): [point]}
-    monkeypatch.setattr("assay.plugins.entry_points", lambda group, name: found[group, name])
+    monkeypatch.setattr("assay.extras.entry_points", lambda group, name: found[group, name])
     monkeypatch.setattr(metric_module, "_DEFINITIONS", dict(metric_module._DEFINITIONS))
     monkeypatch.setattr(metric_module, "_NAMES", dict(metric_module._NAMES))
     judged = {"q1": GRADES, "q2": {"a": 1, "b": -1}, "q3": {"c": 1}}

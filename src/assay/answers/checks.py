@@ -25,8 +25,8 @@ from assay.answers.faithfulness import Held
 from assay.answers.outcome import Outcome, evidence, has, outcome, stated_facts, taken_back
 from assay.answers.statements import CLAUSE, PLACE_MARK, TALK
 from assay.answers.values import content, is_in, values
+from assay.extras import load_plugin
 from assay.metrics.answer_values import AnswerFinding
-from assay.plugins import load_plugin
 from assay.text import normalize, sentences, strip_controls, words
 
 Severity = Literal["wrong", "unsafe", "form"]

@@ -22,8 +22,7 @@ from assay.data import load_dataset
 from assay.data.cache import cache_folder
 from assay.errors import DataError, TargetError
 from assay.evaluation.plan import check_target_health, require_used_settings
-from assay.extras import PACKAGES
-from assay.plugins import Plugin, installed_plugins
+from assay.extras import PACKAGES, Plugin, installed_plugins
 from assay.privacy import private_mode
 from assay.report.console import labeled
 from assay.report.numbers import counted

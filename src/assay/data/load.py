@@ -25,7 +25,7 @@ from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
 from assay.errors import UsageError, closest, did_you_mean
-from assay.plugins import find_plugin, load_plugin
+from assay.extras import find_plugin, load_plugin
 from assay.progress import Progress, silent
 
 KNOWN = {

@@ -24,9 +24,8 @@ from typing import Any, Protocol
 from assay.errors import AssayError, UsageError
 from assay.evaluation.otel import OtelListener
 from assay.evaluation.run import Run
-from assay.extras import missing_extra
+from assay.extras import find_plugin, load_plugin, missing_extra
 from assay.net.redact import mask_secrets, redact_secrets
-from assay.plugins import find_plugin, load_plugin
 from assay.privacy import is_private
 from assay.run.folder import RunFolder
 

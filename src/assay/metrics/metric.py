@@ -49,7 +49,7 @@ def _find_definition(name: str) -> _Definition | None:
     """The definition of a metric, also of one that an installed package adds."""
     if name in _DEFINITIONS:
         return _DEFINITIONS[name]
-    from assay.plugins import find_plugin, load_plugin
+    from assay.extras import find_plugin, load_plugin
 
     point = find_plugin(GROUP, name)
     if point is None:

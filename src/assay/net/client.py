@@ -1,7 +1,7 @@
 """The one place where HTTP clients are made: bounded in size, guarded where the policy asks.
 
-No response, read by our own code or by an SDK, can exhaust
-memory: raw and decoded bytes are counted below everything that reads them.
+No response, read by our own code or by an SDK, can exhaust memory: raw and decoded bytes are
+counted below everything that reads them.
 """
 
 import functools
@@ -30,10 +30,9 @@ _Request = TypeVar("_Request", bound=Any)
 _Response = TypeVar("_Response")
 
 CONNECT_SECONDS = 10.0
-CLIENT_MAX_BYTES = 32_000_000
-"""What one response may have, where its reader sets no lower limit."""
+CLIENT_MAX_BYTES = 32_000_000  # of one response, if its reader sets no lower limit
+# The key in a request's `extensions` that sets another limit for its response.
 MAX_BYTES_EXTENSION = "max_bytes"
-"""Key in a request's `extensions` that sets another limit for its response."""
 
 _WRITE_SECONDS = 30.0
 # Servers commonly drop an idle connection after 5 s; close earlier, to avoid failed calls.

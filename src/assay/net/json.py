@@ -9,23 +9,20 @@ import orjson
 from assay.net.redact import printable
 from assay.privacy import is_private
 
-JsonObject = dict[str, Any]
-"""An object of a foreign document, whose shape is not ours to declare."""
+JsonObject = dict[str, Any]  # of a foreign document, whose shape is not ours to declare
 
 _PIECE = 160
 _TEXT_PIECE = 24
 
+# What walks, prints or writes a document again has a stack, and the parser alone would hand it a
+# thousand levels.
 MAX_DEPTH = 128
-"""How deep a document may be nested. What walks, prints or writes one again has a stack, and the
-parser alone would hand it a thousand levels."""
+# No figure of a run is larger: as milliseconds, it is 30,000 years.
+LARGEST = 1e15
 
 
 def parse_json(content: str | bytes) -> Any:
-    """The value in `content`, in which no more than `MAX_DEPTH` lists and objects are nested.
-
-    Raises:
-        orjson.JSONDecodeError: the content is not JSON, or nested too deeply.
-    """
+    """The value in `content`. Raises `orjson.JSONDecodeError`, also if it is nested too deeply."""
     value = orjson.loads(content)
     if is_too_deep(value, content):
         text = content if isinstance(content, str) else ""
@@ -65,13 +62,6 @@ def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     return bool(level)
 
 
-LARGEST = 1e15
-"""No figure of a run is larger: as milliseconds, it is 30,000 years."""
-
-
-_WITH_FIGURES = (float, dict, list)
-
-
 def is_extreme(value: object, keys: Container[str] | None = None) -> bool:
     """Whether a number, or one within a JSON document, is too large to be a figure.
 
@@ -87,7 +77,7 @@ def is_extreme(value: object, keys: Container[str] | None = None) -> bool:
     else:
         return False
     # Ids and texts, most of a row of a run, are not looked at one by one.
-    return any(is_extreme(each) for each in inner if isinstance(each, _WITH_FIGURES))
+    return any(is_extreme(each) for each in inner if isinstance(each, float | dict | list))
 
 
 def shorten(value: Any) -> str:

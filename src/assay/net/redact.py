@@ -30,18 +30,18 @@ MCP_TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 OWN_SECRETS = (SERVER_TOKEN_VARIABLE, ADMIN_TOKEN_VARIABLE)
 
 MASK = "***"
+# Shorter ones are not looked for in other texts, where they may be anything.
 _MIN_SECRET = 6
-"""Shorter ones are not looked for in other texts, where they may be anything."""
+# Shorter values of variables, such as `none` and `test`, are words rather than keys.
 _MIN_VARIABLE = 8
-"""Shorter values of variables, such as `none` and `test`, are words rather than keys."""
 _MAX_KNOWN = 1000
 
+# The name of a query's value, a header, a field or a variable that holds a secret.
 SECRET_NAME = re.compile(
     r"(?:.*[-_.])?(?:keys?|pwd?|pass|sig|signature|auth|authorization|cookie|session|credentials?)"
     r"|api-?keys?|access-?key|.*(?:token|secret|password|passwd)s?",
     re.IGNORECASE,
 )
-"""Of a query's value, a header, a field or a variable that holds a secret."""
 
 # Values of a URL's query that describe a search. Others are masked, unless they are plain words or
 # numbers: nobody can list the names that services have for keys.
@@ -57,9 +57,8 @@ _HTTP_URL = re.compile(r"https?://[^/?#\s'\"]+(?P<path>/[^?#\s'\"]*)?[^#\s'\"]*(
 _PATH_SEGMENT = re.compile(r"[\w.~%+=-]{16,}", re.ASCII)
 _ALTERNATION = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_USER = re.compile(r"(?<=://)(?P<secret>[^\s/?#@]*(?:@[^\s/?#@]*)*)(?=@)")
+_CREDENTIALS = re.compile(r"(?<=://)(?P<secret>[^\s/?#]*)@")
 _BEARER = re.compile(r"\bBearer\s+(?P<secret>[^\s'\"$][^\s'\"]*)", re.IGNORECASE)
-_FIELD = re.compile(r"\"(?P<name>[\w.-]+)\"\s*:\s*\"(?P<secret>[^\"]+)\"")
 _ARGUMENT = re.compile(r"^arg\.(?P<name>[\w.-]+)=(?P<secret>.+)$", re.DOTALL)
 # What a command is given as variables, options and headers.
 _COMMAND = "mcp-stdio:"
@@ -137,10 +136,13 @@ def mask_secrets(text: str) -> str:
     if isinstance(text, SecretText):
         return text
     shown, end = "", 0
-    for start, stop in _merged(_spans(text)):
+    for start, stop in sorted(_spans(text)):
+        if stop <= end:
+            continue  # within one that is masked already
+        start = max(start, end)
         secret = text[start:stop]
         remember_secrets(secret, parse.unquote(secret))
-        shown += text[end:start] + MASK
+        shown += text[end:start] + (MASK if start > end or not end else "")
         end = stop
     return SecretText(shown + text[end:], text) if end else text
 
@@ -180,7 +182,7 @@ def _is_masked(text: str) -> bool:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     is_command = text.strip().lower().startswith(_COMMAND)
-    for pattern in (_USER, _BEARER, *((_VARIABLE, _OPTION, _HEADER) if is_command else ())):
+    for pattern in (_CREDENTIALS, _BEARER, *((_VARIABLE, _OPTION, _HEADER) if is_command else ())):
         for match in pattern.finditer(text):
             yield from _given(match)
     for match in _URL_VALUE.finditer(text):
@@ -192,10 +194,8 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             for segment in _PATH_SEGMENT.finditer(text, *url.span(part)) if url[part] else ():
                 if len(_ALTERNATION.findall(segment[0])) > 2 and not _UUID.fullmatch(segment[0]):
                     yield segment.span()
-    for pattern in (_FIELD, _ARGUMENT):
-        for match in pattern.finditer(text):
-            if SECRET_NAME.fullmatch(match["name"]):
-                yield from _given(match)
+    if (match := _ARGUMENT.search(text)) and SECRET_NAME.fullmatch(match["name"]):
+        yield from _given(match)
     yield from _field_spans(text)
 
 
@@ -223,16 +223,6 @@ def _given(match: re.Match[str]) -> Iterator[tuple[int, int]]:
                 yield match.span(group)
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, stop in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
-        else:
-            merged.append((start, stop))
-    return merged
-
-
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # Escape sequences move the cursor, change titles and can forge lines; bidirectional overrides show
 # a text in another order than it has.
@@ -243,7 +233,6 @@ _CONTROLS = re.compile(
     "\ufffe\uffff]"  # no characters: XML may not hold them
 )
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
-_CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
 _ADDRESS = re.compile(
     r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?"""
     r"|(?:\blocalhost|\b\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\]):\d{1,5}\b",
@@ -254,8 +243,7 @@ _PATH = re.compile(
     r"""(?P<quote>['"])(?:[^'"\n]*[/\\])(?P<quoted>[^'"/\\\n]*)(?P=quote)"""
     r"""|(?:(?<![^\s'",;:(])(?:[A-Za-z]:)?|(?=[/\\]))[^\s'",;:(]*[/\\](?P<bare>[^\s/\\'",;:)]*)"""
 )
-MAX_QUOTE = 300
-"""Characters that are shown of what a service or an agent says."""
+MAX_QUOTE = 300  # characters that are shown of what a service or an agent says
 _QUOTED_BYTES = 20 * MAX_QUOTE
 _MESSAGE_FIELDS = ("message", "detail", "error_description", "reason", "title", "error")
 _PAGE = ("<!doctype", "<html", "<head", "<body")

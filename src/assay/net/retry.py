@@ -22,8 +22,8 @@ from assay.errors import RATE_LIMITED
 
 Result = TypeVar("Result")
 
+# Seconds before each probe of a service whose circuit is open.
 PROBE_PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds before each probe of a service whose circuit is open."""
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
@@ -45,11 +45,6 @@ def parse_retry_after(value: str | None, now: datetime | None = None) -> float |
         return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def is_retryable(error: Exception) -> bool:
-    """Whether the exception says of itself that another attempt can help."""
-    return bool(getattr(error, "retryable", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ class RetryPolicy:
         self,
         call: Callable[[], Awaitable[Result]],
         *,
-        should_retry: Callable[[Exception], bool] = is_retryable,
+        should_retry: Callable[[Exception], bool] = lambda e: bool(getattr(e, "retryable", False)),
         on_timeout: Callable[[float], Exception] | None = None,
     ) -> Result:
         """Call until it succeeds, fails for good, or the attempts are used up.
