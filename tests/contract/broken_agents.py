@@ -186,7 +186,7 @@ BROKEN_AGENTS = [
     Broken("sync sends error null", sync(having(error=None)), "response-no-null"),
     Broken("sync sends a nested null", sync(nested_null), "response-no-null"),
     Broken("sync warnings is text", sync(having(warnings="none")), "response-fields"),
-    Broken("success with an error", sync(having(error=NO_ERROR)), "response-no-error"),
+    Broken("success with an error", sync(having(error=NO_ERROR)), "response-indicators"),
     Broken("too many tokens", sync(having(usage={"output_tokens": 40})), "budget-tokens"),
     Broken("grounding is malformed", sync(having(grounding={"chunks": [{}]})), "response-fields"),
     Broken("sync says it is HTML", on_run("sync", typed("text/html")), "sync-json"),
@@ -196,7 +196,7 @@ BROKEN_AGENTS = [
     Broken(
         "sync is too slow", once(lambda r: r.with_body(OPEN)), "sync-status", CheckLimits(sync_s=2)
     ),
-    Broken("sync without status", sync(without("status")), "sync-canonical"),
+    Broken("sync without status", sync(without("status")), "sync-recommended"),
     Broken("sync leaves out usage", sync(without("usage")), "sync-recommended"),
     # --- streams
     Broken("stream is JSON", on_run("stream", typed("application/json")), "stream-content-type"),
@@ -233,7 +233,7 @@ BROKEN_AGENTS = [
     Broken(
         "progress is not JSON",
         stream_body(lambda b: b"event: progress\ndata: half\n\n" + b),
-        "stream-json",
+        "stream-framing",
     ),
     Broken(
         "type is not repeated", stream_body(lambda b: b.replace(b'"type":', b'"k":')), "stream-type"

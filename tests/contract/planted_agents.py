@@ -105,7 +105,7 @@ class OwnWords(PlainAgent):
 
 PERMITTED: dict[type[PlainAgent], set[str]] = {
     Minimal: {
-        *("health", "health-ready", "sync-canonical", "sync-recommended"),
+        *("health", "health-ready", "sync-recommended"),
         *("stream-type", "error-object", "malformed-request"),
     },
     DataInPlaceOfOutputs: set(),

@@ -100,7 +100,7 @@ async def test_the_level_decides_what_fails() -> None:
 async def test_an_agent_that_is_not_there_exits_3() -> None:
     result = await invoke(f"http://127.0.0.1:{free_port()}=RAG_RETRIEVE")
     assert result.exit_code == 3
-    assert "unreachable  no connection" in result.stdout
+    assert "unreachable  connection refused" in result.stdout
 
 
 async def test_inputs_can_be_given() -> None:

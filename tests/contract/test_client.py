@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
-from tests.contract.tampering import CUT, Reply, Tampered
+from tests.contract.tampering import CUT, OPEN, Reply, Tampered
 
 from assay.contract.client import read_endpoints, resolve_agent, run_stream, run_sync
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse
@@ -52,9 +52,10 @@ async def test_the_terminal_event_is_known_by_any_of_its_names(name: str) -> Non
     assert (await ask(Tampered(DEMO, renamed), "stream")).outputs["count"] == 2
 
 
-async def test_a_stream_that_is_cut_after_its_terminal_event_has_its_result() -> None:
-    cut = Tampered(DEMO, lambda reply: reply.with_body(*reply.pieces, CUT))
-    assert (await ask(cut, "stream")).outputs["count"] == 2
+@pytest.mark.parametrize("after", [CUT, OPEN, b"event: done\ndata: {}\n\n"])
+async def test_what_follows_the_terminal_event_is_not_read(after: Any) -> None:
+    app = Tampered(DEMO, lambda reply: reply.with_body(*reply.pieces, after))
+    assert (await ask(app, "stream")).outputs["count"] == 2
 
 
 @pytest.mark.parametrize(
@@ -117,9 +118,9 @@ def test_names_come_from_the_environment() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "not JSON"),
-        ("[]", "must be an object"),
-        ('{"rag": 8000}', "'rag': expected an http"),
+        ("{", "is not a JSON object"),
+        ("[]", "is not a JSON object"),
+        ('{"rag": 8000}', "'rag': 8000 is not an http"),
         ('{"rag": "rag:8000"}', "'rag': 'rag:8000' is not an http"),
     ],
 )

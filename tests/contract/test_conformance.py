@@ -22,14 +22,13 @@ from tests.loopback import free_port
 
 from assay.contract.check import (
     CheckResult,
-    CheckTarget,
     CheckVerdict,
     TargetReport,
     check_agent,
     parse_check_target,
 )
 from assay.contract.probes import SELECTORS, CheckLimits, Exchange, SentRequest
-from assay.contract.rules import RULES, RuleLevel, echo_of
+from assay.contract.rules import RULES, RuleLevel, is_echoed
 from assay.contract.server import agent_app
 from assay.errors import UsageError
 from assay.net.client import TokenFor
@@ -50,7 +49,7 @@ async def checked(agent: PlainAgent, level: RuleLevel = RuleLevel.MUST) -> Targe
     async with running(agent) as url:
         # A slow machine must not make a quick agent look like one that exceeds its budget.
         limits = QUICK if agent.seconds else CheckLimits()
-        return await check_agent(CheckTarget(url, agent.task), limits=limits, level=level)
+        return await check_agent(url, agent.task, limits=limits, level=level)
 
 
 def finding(report: TargetReport, name: str) -> CheckResult:
@@ -71,8 +70,7 @@ def test_every_rule_has_a_name_of_its_own_a_selector_and_an_agent_that_breaks_it
 
 async def test_nothing_is_found_on_agents_that_keep_every_rule() -> None:
     async with running(agent_app(demo_service())) as url:
-        target = CheckTarget(url, "RAG_RETRIEVE")
-        ours = await check_agent(target, level=RuleLevel.OURS)
+        ours = await check_agent(url, "RAG_RETRIEVE", level=RuleLevel.OURS)
     for report in (ours, await checked(PlainAgent(), RuleLevel.OURS)):
         assert report.findings() == []
         assert names(report, CheckVerdict.NOT_APPLICABLE) == NOT_SEEN
@@ -82,7 +80,7 @@ async def test_nothing_is_found_on_agents_that_keep_every_rule() -> None:
 @pytest.mark.parametrize("agent", BROKEN_AGENTS, ids=lambda agent: agent.name)
 async def test_each_fault_is_found_under_its_own_name(agent: Broken) -> None:
     async with running(broken(agent.name)) as url:
-        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=agent.limits)
+        report = await check_agent(url, "RAG_RETRIEVE", limits=agent.limits)
     found = set(agent.rules.split())
     must = {name for name in found if LEVELS[name] is RuleLevel.MUST}
     assert names(report, CheckVerdict.FAIL) == must
@@ -106,43 +104,13 @@ async def test_a_run_that_outlasts_its_budget_is_found() -> None:
     assert {each.name for each in (await checked(IgnoresTime())).findings()} == {"budget-time"}
 
 
-async def test_one_late_answer_is_not_called_an_ignored_budget() -> None:
-    class LateOnce(Slow):
-        late = 0.8
-
-        async def work(self, request: Body) -> Body:
-            if "timeout_ms" in request.get("budgets", {}):
-                pause, self.late = self.late, 0.0
-                await asyncio.sleep(pause)
-            return await super().work(request)
-
-    agent = LateOnce()
-    verdicts = {each.name: each.verdict.value for each in (await checked(agent)).results}
-    assert (agent.late, verdicts["budget-time"]) == (0.0, "pass")
-
-
-async def test_a_busy_agent_is_asked_again() -> None:
-    class Busy(PlainAgent):
-        refused = 0
-
-        async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
-            self.refused += 1
-            if path.startswith("/agents") and self.refused % 2:
-                return Answer(503, b"{}", headers=[(b"retry-after", b"0")])
-            return await super().answer(path, content)
-
-    assert (await checked(Busy(), RuleLevel.OURS)).findings() == []
-
-
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
         (500, b"<html>", "the agent crashed"),
         (502, b"<html>", "busy or not up"),
-        (404, b"<html>", "HTTP 404 with a web page: there is no agent at this path"),
-        (200, b"<html>", "HTTP 200 with a web page: there is no agent at this path"),
-        (405, b"", "HTTP 405: there is no agent at this path"),
-        (307, b"", "HTTP 307: there is no agent at this path"),
+        (404, b"<html>", "there is no agent at this path"),
+        (307, b"", "there is no agent at this path"),
         (422, b"{}", "pass others with --inputs"),
     ],
 )
@@ -169,27 +137,27 @@ class Silent:
 
 
 async def test_an_agent_that_is_not_there_or_never_answers_is_given_up_at_once() -> None:
-    nowhere = await check_agent(CheckTarget(f"http://127.0.0.1:{free_port()}", "RAG_RETRIEVE"))
+    nowhere = await check_agent(f"http://127.0.0.1:{free_port()}", "RAG_RETRIEVE")
     silent = Silent()
     async with running(silent) as url:
-        never = await check_agent(CheckTarget(url, "T"), limits=CheckLimits(sync_s=0.5))
-    assert str(nowhere.unreachable).startswith("no connection")
+        never = await check_agent(url, "T", limits=CheckLimits(sync_s=0.5))
+    assert str(nowhere.unreachable).startswith("connection refused")
     assert "GET /health got no answer" in str(never.unreachable)
     assert (silent.asked, nowhere.passed, never.passed) == (1, False, False)
 
 
 async def test_a_skipped_rule_is_left_out_and_an_unknown_one_is_an_error() -> None:
     async with running(broken("event after the end")) as url:
-        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), skip=["terminal-last"])
+        report = await check_agent(url, "RAG_RETRIEVE", skip=["terminal-last"])
     assert report.passed
     assert "terminal-last" not in {result.name for result in report.results}
     with pytest.raises(UsageError, match="'nonsense'"):
-        await check_agent(CheckTarget("http://127.0.0.1:9", "X"), skip=["nonsense"])
+        await check_agent("http://127.0.0.1:9", "X", skip=["nonsense"])
 
 
 def test_a_target_is_an_address_and_a_task() -> None:
     target = parse_check_target(" http://host:8000/rag/=RAG_RETRIEVE ")
-    assert target == CheckTarget("http://host:8000/rag", "RAG_RETRIEVE")
+    assert target == ("http://host:8000/rag", "RAG_RETRIEVE")
 
 
 @pytest.mark.parametrize("text", ["http://host:8000", "=X", "http://host=", "ftp://h=X", "host=X"])
@@ -211,22 +179,23 @@ async def test_an_agent_that_denies_access_is_not_checked(status: int) -> None:
     assert "AGENT_TOKEN" in str(report.unreachable)
 
 
-async def test_a_command_names_a_token_and_own_inputs_by_variables_only() -> None:
+async def test_a_command_has_neither_a_token_nor_own_inputs() -> None:
     agent = broken("sync without status")
     async with running(BearerToken(agent, "s3cret-token")) as url:
         auth = TokenFor(url, "s3cret-token")
-        target = CheckTarget(url.replace("//", "//me:passw0rd@"), "RAG_RETRIEVE")
-        report = await check_agent(target, inputs={"query": "Jane Doe, born 1960"}, auth=auth)
-    command = finding(report, "sync-canonical").repeat
+        own = {"query": "Jane Doe, born 1960"}
+        place = url.replace("//", "//me:passw0rd@")
+        report = await check_agent(place, "RAG_RETRIEVE", inputs=own, auth=auth)
+    command = finding(report, "sync-recommended").repeat
     assert '-H "Authorization: Bearer $TOKEN"' in command
-    assert '"$ASSAY_CHECK_INPUTS"' in command
+    assert '"inputs":"..."' in command
     everything = orjson.dumps(report).decode()
     assert not [secret for secret in ("s3cret", "passw0rd", "Jane") if secret in everything]
 
 
 async def test_the_command_of_a_finding_shows_it_again() -> None:
     async with running(broken("too many tokens")) as url:
-        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"))
+        report = await check_agent(url, "RAG_RETRIEVE")
         words = shlex.split(finding(report, "budget-tokens").repeat)
         assert words[:3] == ["curl", "-isS", f"{url}/agents/run/sync"]
         async with httpx.AsyncClient() as http:
@@ -235,25 +204,25 @@ async def test_the_command_of_a_finding_shows_it_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "writing"),
+    ("body", "echoed"),
     [
-        (b"... klmnopqrstuv ...", "as it was sent"),
-        (b"KLMNOPQRSTUV", "in another case"),
-        (b"klm%6eop%71rst&#117;v", "escaped"),
-        (b"inputs should be an object", None),
-        (b"klmnopqrstu", None),
+        (b"... klmnopqrstuv ...", True),
+        (b"KLMNOPQRSTUV", True),
+        (b"klm%6eop%71rst&#117;v", True),
+        (b"inputs should be an object", False),
+        (b"klmnopqrstu", False),
     ],
 )
-def test_an_echo_is_found_in_any_writing(body: bytes, writing: str | None) -> None:
+def test_an_echo_is_found_in_any_writing(body: bytes, echoed: bool) -> None:
     answer = Exchange(SentRequest("POST", "http://agent"), 422, chunks=((0.0, body),))
-    assert echo_of("abcdefghijklmnopqrstuvwxyzabcdef", answer) == writing
+    assert is_echoed("abcdefghijklmnopqrstuvwxyzabcdef", answer) is echoed
 
 
 @pytest.mark.parametrize(
     ("body", "broken"),
     [
-        ({}, {"sync-request-id", "sync-outputs", "sync-success", "sync-canonical"}),
-        ({"request_id": 7, "ok": True, "outputs": {}}, {"sync-request-id", "sync-canonical"}),
+        ({}, {"sync-request-id", "sync-outputs", "sync-success"}),
+        ({"request_id": 7, "ok": True, "outputs": {}}, {"sync-request-id"}),
         ({"request_id": "r", "status": "success", "outputs": {}}, set()),
         ({"request_id": "r", "success": True, "status": "x", "outputs": {}}, {"sync-success"}),
         ({"request_id": "r", "status": "ok", "data": {}}, {"sync-outputs"}),
@@ -263,5 +232,5 @@ def test_an_echo_is_found_in_any_writing(body: bytes, writing: str | None) -> No
 def test_the_shape_of_a_sync_response(body: dict[str, Any], broken: set[str]) -> None:
     sent = SentRequest("POST", "http://agent/agents/run/sync", b'{"request_id": "r"}')
     answer = Exchange(sent, 200, chunks=((0.0, orjson.dumps(body)),))
-    rules = [rule for rule in RULES if rule.on == "sync result" and rule.name != "sync-recommended"]
+    rules = [rule for rule in RULES if rule.on == "sync result" and rule.level is RuleLevel.MUST]
     assert {rule.name for rule in rules if rule.test(answer, None)} == broken  # type: ignore[arg-type]

@@ -89,15 +89,6 @@ def test_every_rule_is_listed_with_its_level_section_and_fix() -> None:
     assert listed == rules_table(), "run `make docs`"
 
 
-def test_every_sentence_of_the_document_names_its_test() -> None:
-    tests = Path(__file__).parents[1] / "system" / "test_contract_document.py"
-    names = re.findall(
-        r"^(?:async )?def (test_\w+)", tests.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    section = PAGE.partition("## The document, sentence by sentence")[2].partition("\n## ")[0]
-    assert re.findall(r"`(test_\w+)` \|$", section, re.MULTILINE) == names
-
-
 def test_each_rule_names_a_section_of_the_document_or_of_the_page() -> None:
     ours = set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE))
     for rule in RULES:

@@ -13,7 +13,7 @@ from tests.contract.demo_agent import SearchInputs
 from tests.contract.running import running
 from tests.contract.tampering import Reply, Tampered
 
-from assay.contract.check import CheckTarget, check_agent
+from assay.contract.check import check_agent
 from assay.contract.client import run_stream, run_sync
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, read_inputs, succeeded
 from assay.contract.server import AgentService, ReportProgress, agent_app
@@ -139,6 +139,6 @@ async def test_a_conformance_report_repeats_nothing_of_an_agent_s_answers() -> N
         return reply.with_json({"request_id": CANARY, "status": CANARY, "error": {"code": CANARY}})
 
     async with running(Tampered(agent_app(AgentService("e", "TEST", echo)), leaky)) as url:
-        report = await check_agent(CheckTarget(url, "TEST"), inputs={"query": CANARY})
+        report = await check_agent(url, "TEST", inputs={"query": CANARY})
     assert not report.passed
     assert CANARY not in repr(report)

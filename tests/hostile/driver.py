@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.hostile.catalogue import CATALOGUE
 
-from assay.contract.check import check_agent, parse_check_target
+from assay.contract.check import check_agent
 from assay.contract.probes import CheckLimits
 from assay.contract.rules import RuleLevel
 from assay.data.dataset import Dataset
@@ -91,8 +91,7 @@ async def ask(
 async def check(url: str) -> tuple[str, str, tuple[str, ...]]:
     """What `assay check` does; the result says whether the agent keeps the contract."""
     limits = CheckLimits(sync_s=1.0, first_event_s=1.0, stream_s=1.0, heartbeat_s=1.0)
-    target = parse_check_target(f"{url}=RAG_RETRIEVE")
-    report = await check_agent(target, limits=limits, level=RuleLevel.OURS)
+    report = await check_agent(url, "RAG_RETRIEVE", limits=limits, level=RuleLevel.OURS)
     if report.unreachable is not None:
         return "no target", report.unreachable, ()
     return "kept" if report.passed else "broken", str(report.counts()), ()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
-from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
+from tests.contract.tampering import CUT, Reply, Tamper, Tampered
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
 from assay.contract.server import AgentService, ReportProgress, agent_app
@@ -31,7 +31,7 @@ DATA = Dataset(
     {},
 )
 DEMO = agent_app(demo_service())
-LIMITS: Any = {"linger_s": 0.05, "max_bytes": 100_000}
+LIMITS: Any = {"max_bytes": 100_000}
 
 
 @pytest.mark.parametrize("text", ["http:http://h:8000", "http:http://h=", "http:=X"])
@@ -97,14 +97,6 @@ async def test_a_date_in_retry_after_reaches_the_evaluation() -> None:
     assert caught.value.retry_after == pytest.approx(90, abs=5)
 
 
-def _two_terminals(reply: Reply) -> Reply:
-    return reply.with_events([*reply.events, reply.events[-1]])
-
-
-def _goes_on(reply: Reply) -> Reply:
-    return reply.with_events([*reply.events, ("progress", {"step": "more"})])
-
-
 def _content_type(text: str) -> Tamper:
     return lambda reply: replace(reply, content_type=text)
 
@@ -117,9 +109,6 @@ PROTOCOL, INVALID = FailureKind.PROTOCOL, FailureKind.INVALID_ANSWER
 FAILURES: list[tuple[str, Tamper, FailureKind, str]] = [
     ("stream", lambda r: r.with_events(r.events[:-1]), PROTOCOL, "without a terminal one"),
     ("stream", lambda r: r.with_body(r.body[:-9], CUT), PROTOCOL, "cut off inside an event"),
-    ("stream", _two_terminals, PROTOCOL, "continues after its terminal"),
-    ("stream", _goes_on, PROTOCOL, "continues after its terminal"),
-    ("stream", lambda r: r.with_body(r.body, OPEN), PROTOCOL, "stays open after its terminal"),
     ("stream", lambda r: r.with_body(b"junk\n\n"), PROTOCOL, "has no events"),
     ("stream", _content_type("application/json"), PROTOCOL, "expected content type"),
     ("stream", lambda r: r.with_events([("final", {})]), PROTOCOL, "no outputs object"),

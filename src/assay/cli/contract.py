@@ -101,11 +101,11 @@ def check_all(
 
     async def run() -> list[TargetReport]:
         reports = []
-        for target in parsed:
-            say(f"checking {target.task_type} at {redact_url(target.url)}")
-            auth = token_for(target.url, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
+        for url, task in parsed:
+            say(f"checking {task} at {redact_url(url)}")
+            auth = token_for(url, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
             reports.append(
-                await check_agent(target, inputs=inputs, skip=skip, level=threshold, auth=auth)
+                await check_agent(url, task, inputs=inputs, skip=skip, level=threshold, auth=auth)
             )
         return reports
 
@@ -135,10 +135,10 @@ def _finding(result: CheckResult, *, complete: bool) -> "Iterator[RenderableType
     """What is wrong and what helps; `complete` adds the rule and the command."""
     style = "bold red" if result.verdict is CheckVerdict.FAIL else "yellow"
     yield Text.assemble((f"{result.verdict:<4}", style), f"  {result.level:<6}  {result.name}")
-    code = f" (the agent's error code: {result.code})" if result.code else ""
+    code = f" (the agent's error code: {result.error_code})" if result.error_code else ""
     lines = [f"seen: {result.detail}{code}"]
     if complete:
-        lines.insert(0, f"{result.rule} ({result.reference})")
+        lines.insert(0, f"{result.rule} ({result.contract})")
     if result.remedy:
         lines.append(f"fix: {result.remedy}")
     yield Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False)

@@ -5,7 +5,7 @@ report = await check_agent(parse_check_target("http://localhost:8000=RAG_RETRIEV
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -46,18 +46,18 @@ class CheckVerdict(StrEnum):
 class CheckResult:
     """What one check found, as reports show it.
 
-    `code` is the agent's own error code, `repeat` a command that shows the finding again. Both
-    are empty if there is none, as are `remedy` and `detail` if the rule is kept.
+    `contract` is where the rule is written, `error_code` the agent's own, `repeat` a command that
+    shows the finding again. What there is none of is empty, and absent in JSON.
     """
 
     name: str
-    level: RuleLevel
-    reference: str
-    rule: str
     verdict: CheckVerdict
+    level: RuleLevel
+    rule: str
+    contract: str
     detail: str = ""
     remedy: str = ""
-    code: str = ""
+    error_code: str = ""
     repeat: str = ""
 
 
@@ -91,20 +91,12 @@ class TargetReport:
         return {verdict.value: found[verdict] for verdict in CheckVerdict}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckTarget:
-    """An agent to check: its base address and its task."""
-
-    url: str
-    task_type: str
-
-
-def parse_check_target(text: str) -> CheckTarget:
-    """ "http://host:8000=RAG_RETRIEVE". The last = separates: an address may contain others."""
+def parse_check_target(text: str) -> tuple[str, str]:
+    """The address and the task in "http://host:8000=RAG_RETRIEVE", which the last = separates."""
     url, separator, task_type = text.strip().rpartition("=")
     if not separator or not task_type or not url:
         raise UsageError(f"{text!r} is not URL=TASK, such as http://localhost:8000=RAG_RETRIEVE")
-    return CheckTarget(check_base_url(url, "target"), task_type.strip())
+    return check_base_url(url, "target"), task_type.strip()
 
 
 def select_rules(skip: Collection[str]) -> tuple[Rule, ...]:
@@ -117,7 +109,8 @@ def select_rules(skip: Collection[str]) -> tuple[Rule, ...]:
 
 
 async def check_agent(
-    target: CheckTarget,
+    url: str,
+    task_type: str,
     *,
     inputs: Mapping[str, Any] | None = None,
     skip: Collection[str] = (),
@@ -132,43 +125,36 @@ async def check_agent(
     with them. Broken rules of a level weaker than `level` are warnings.
     """
     rules = select_rules(skip)
-    shown = redact_url(target.url)
+    shown = redact_url(url)
+    asked = sample_inputs(task_type) if inputs is None else inputs
     # A server may close a connection after an error: on a new one, no answer is the agent's fault.
     async with open_client(policy, auth=auth, max_bytes=MAX_BODY_BYTES, keep_alive=False) as http:
-        prober = Prober(
-            http,
-            target.url,
-            target.task_type,
-            sample_inputs(target.task_type) if inputs is None else inputs,
-            limits or CheckLimits(),
-        )
+        prober = Prober(http, url, task_type, asked, limits or CheckLimits())
         health = await prober.get("/health")
         if reason := _unreachable(health):
-            return TargetReport(shown, target.task_type, unreachable=reason)
+            return TargetReport(shown, task_type, unreachable=reason)
         seen = await prober.observe(health)
     if reason := _unauthorized(seen):
-        return TargetReport(shown, target.task_type, unreachable=reason)
-    command = partial(curl_command, with_token=auth is not None, inputs=dict(inputs or {}))
+        return TargetReport(shown, task_type, unreachable=reason)
+    command = partial(curl_command, with_token=auth is not None, hide_inputs=inputs is not None)
     results = tuple(apply_rule(rule, seen, level, command) for rule in rules)
-    return TargetReport(shown, target.task_type, results)
+    return TargetReport(shown, task_type, results)
 
 
 def _unreachable(health: Exchange) -> str | None:
     """An agent that does not answer /health would make every other request wait as well."""
-    if health.refused_connection:
-        return "no connection; is the agent running at this address?"
-    if health.timed_out and health.status is None:
+    if health.status is not None:
+        return None
+    if health.timed_out:
         return f"it accepts connections, but GET /health got no answer in {health.seconds:.0f} s"
-    return None
+    return f"{health.failure}; is the agent running at this address?"
 
 
 def _unauthorized(seen: AgentObservation) -> str | None:
     """Why access was denied: then no response tells anything about the agent itself."""
-    statuses = {run.status for run in seen.run.values()}
-    if 401 in statuses and statuses <= {401, 403}:
-        return "HTTP 401 for a valid request: set AGENT_TOKEN to the agent's bearer token"
-    if statuses == {403} and not any(run.is_web_page for run in seen.run.values()):
-        return "HTTP 403 for a valid request: access denied; does the agent need AGENT_TOKEN?"
+    if all(run.status in (401, 403) for run in seen.run.values()):
+        status = seen.run["sync"].status
+        return f"HTTP {status} for a valid request: set AGENT_TOKEN to the agent's bearer token"
     return None
 
 
@@ -178,9 +164,12 @@ def apply_rule(
     """What a rule found; `command` makes the line that repeats a request."""
     answers = SELECTORS[rule.on](seen)
     found = [(answer, problem) for answer in answers if (problem := rule.test(answer, seen))]
-    result = partial(CheckResult, rule.name, rule.level, rule.reference, rule.says)
+
+    def result(verdict: CheckVerdict, **more: str) -> CheckResult:
+        return CheckResult(rule.name, verdict, rule.level, rule.says, rule.reference, **more)
+
     if not answers:
-        return result(CheckVerdict.NOT_APPLICABLE, f"there was no {rule.on} to look at")
+        return result(CheckVerdict.NOT_APPLICABLE, detail=f"there was no {rule.on} to look at")
     if not found:
         return result(CheckVerdict.PASS)
     answer, detail = found[0]
@@ -188,12 +177,13 @@ def apply_rule(
         detail = f"{answer.sent.fault}: {detail}"
     if len(found) > 1:
         detail += f" ({len(found)} of {len(answers)} responses)"
+    levels = list(RuleLevel)
     return result(
-        CheckVerdict.FAIL if rule.level.fails_at(level) else CheckVerdict.WARN,
+        CheckVerdict.FAIL if levels.index(rule.level) <= levels.index(level) else CheckVerdict.WARN,
         # Names that an agent chose reach terminals, XML and build servers from here.
         detail=printable(detail[:_MAX_DETAIL]),
         remedy=rule.fix,
-        code=answer.error_code,
+        error_code=answer.error_code,
         repeat=printable(command(answer)),
     )
 
@@ -202,28 +192,14 @@ def report_json(reports: list[TargetReport]) -> JsonObject:
     """The document that `assay check --json` prints."""
     targets = []
     for report in reports:
+        results = [asdict(result) for result in report.results]
         found: JsonObject = {
             "url": report.url,
             "task_type": report.task_type,
             "passed": report.passed,
             "reachable": report.unreachable is None,
             "counts": report.counts(),
-            "checks": [_result_json(result) for result in report.results],
+            "checks": [{k: v for k, v in result.items() if v} for result in results],
         }
         targets.append(found | ({"error": report.unreachable} if report.unreachable else {}))
     return {"passed": all(report.passed for report in reports), "targets": targets}
-
-
-def _result_json(result: CheckResult) -> dict[str, str]:
-    found = {
-        "name": result.name,
-        "verdict": result.verdict.value,
-        "level": result.level.value,
-        "rule": result.rule,
-        "contract": result.reference,
-        "detail": result.detail,
-        "remedy": result.remedy,
-        "error_code": result.code,
-        "repeat": result.repeat,
-    }
-    return {name: value for name, value in found.items() if value}

@@ -6,7 +6,6 @@
 `http` is a client of `assay.net.client.open_client`. The caller bounds the time of a call.
 """
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-import orjson
 from pydantic import ValidationError
 
 from assay.contract.envelope import (
@@ -25,9 +23,9 @@ from assay.contract.envelope import (
     field_problems,
 )
 from assay.errors import GATEWAY_ERRORS, AgentFailure, FailureKind, UsageError
-from assay.net.client import MAX_BYTES_EXTENSION, ResponseTooLarge
+from assay.net.client import MAX_BYTES_EXTENSION
 from assay.net.http import classify_http_errors, too_large
-from assay.net.json import JsonObject, parse_json, parse_object
+from assay.net.json import JsonObject, parse_object
 from assay.net.redact import quote
 from assay.net.retry import parse_retry_after
 from assay.net.sse import Event, EventReader, EventTooLarge
@@ -35,8 +33,6 @@ from assay.net.sse import Event, EventReader, EventTooLarge
 ENDPOINTS_VARIABLE = "AGENT_ENDPOINTS_JSON"
 TERMINAL_EVENTS = frozenset({"final", "complete", "done"})
 MAX_BYTES = 8_000_000
-# How long a stream may stay open after its terminal event.
-LINGER_S = 2.0
 
 _REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
 
@@ -47,16 +43,14 @@ _REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
 def read_endpoints(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """AGENT_ENDPOINTS_JSON, {"agent-name": "http://..."}; empty when the variable is not set."""
     text = environment.get(ENDPOINTS_VARIABLE, "").strip()
-    if not text:
-        return {}
-    try:
-        value = parse_json(text)
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{ENDPOINTS_VARIABLE} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise UsageError(f'{ENDPOINTS_VARIABLE} must be an object, {{"agent-name": "http://..."}}')
+    endpoints = parse_object(text or "{}")
+    if endpoints is None:
+        raise UsageError(
+            f'{ENDPOINTS_VARIABLE} is not a JSON object, {{"agent-name": "http://..."}}'
+        )
     return {
-        name: check_base_url(url, f"{ENDPOINTS_VARIABLE}, {name!r}") for name, url in value.items()
+        name: check_base_url(url, f"{ENDPOINTS_VARIABLE}, {name!r}")
+        for name, url in endpoints.items()
     }
 
 
@@ -75,18 +69,16 @@ def resolve_agent(agent: str, endpoints: Mapping[str, str]) -> str:
 
 def check_base_url(url: object, what: str) -> str:
     """`url` without a slash at its end. Raises `UsageError`, which starts with `what`."""
-    if not isinstance(url, str):
-        raise UsageError(f"{what}: expected an http(s) URL, got {type(url).__name__}")
     try:
-        parts, parsed = urlsplit(url), httpx.URL(url)
+        parts, parsed = urlsplit(str(url)), httpx.URL(str(url))
         is_base = parts.scheme in ("http", "https") and bool(parsed.host)
         is_base = is_base and not (parts.query or parts.fragment) and parts.port != 0
     except (ValueError, httpx.InvalidURL):  # a broken IPv6 address, a malformed port, ...
         is_base = False
     if not is_base:
-        got = "it" if "@" in url else repr(url)  # before an @ there may be a password
+        got = "it" if "@" in str(url) else repr(url)  # before an @ there may be a password
         raise UsageError(f"{what}: {got} is not an http(s) URL such as http://host:8000")
-    return url.rstrip("/")
+    return str(url).rstrip("/")
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -103,45 +95,23 @@ async def run_sync(
 
 
 async def run_stream(
-    http: httpx.AsyncClient,
-    base: str,
-    request: AgentRunRequest,
-    *,
-    max_bytes: int = MAX_BYTES,
-    linger_s: float = LINGER_S,
+    http: httpx.AsyncClient, base: str, request: AgentRunRequest, *, max_bytes: int = MAX_BYTES
 ) -> AgentRunResponse:
-    """The response in the terminal event of a stream, once the stream has ended after it."""
-    terminal: AgentRunResponse | None = None
-    deadline: float | None = None
+    """The response in the first terminal event of a stream; what follows it is not read."""
     count, reader = 0, EventReader()
     async with _post(http, base, "stream", request, max_bytes) as response:
         await _check_response("text/event-stream", response)
-        source = response.aiter_bytes()
-        while True:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    chunk = await anext(source, b"")
-                events = reader.feed(chunk)
-            except TimeoutError:
-                raise _protocol("the stream stays open after its terminal event") from None
-            except (EventTooLarge, ResponseTooLarge):
-                raise too_large(max_bytes) from None
-            except (httpx.RemoteProtocolError, httpx.ReadError) as error:
-                if terminal is None and isinstance(error, httpx.ReadError):
-                    raise
-                chunk, events = b"", []  # cut off; if the result has come, nothing is missing
-            for event in events:
-                if terminal is not None:
-                    raise _protocol("the stream continues after its terminal event")
-                count += 1
-                if event_name(event, parse_object(event.data) or {}) in TERMINAL_EVENTS:
-                    found = parse_response(parse_response_object(event.data))
-                    terminal = _check_echo(found, request)
-                    deadline = asyncio.get_running_loop().time() + linger_s
-            if not chunk:
-                break
-    if terminal is not None:
-        return terminal
+        try:
+            async for chunk in response.aiter_bytes():
+                for event in reader.feed(chunk):
+                    count += 1
+                    if event_name(event, parse_object(event.data) or {}) in TERMINAL_EVENTS:
+                        body = parse_response_object(event.data)
+                        return _check_echo(parse_response(body), request)
+        except EventTooLarge:
+            raise too_large(max_bytes) from None
+        except httpx.RemoteProtocolError:
+            pass  # cut off: below
     clean = reader.close()
     if not count and reader.problems and clean:
         raise _protocol(f"the stream has no events: {'; '.join(reader.problems)}")

@@ -20,23 +20,19 @@ import httpx
 import orjson
 
 from assay.contract.client import TERMINAL_EVENTS, event_name, media_type, success_of
-from assay.net.client import EncodingRefused, ResponseTooLarge
-from assay.net.http import breach_of
+from assay.errors import AgentFailure, FailureKind
+from assay.net.http import classify_http_errors
 from assay.net.json import JsonObject, parse_json, parse_object
 from assay.net.redact import redact_url
-from assay.net.retry import parse_retry_after
-from assay.net.sse import Event, EventReader, EventTooLarge
+from assay.net.sse import Event, EventReader
 
 # For one response: those of all requests are held until the rules have seen them.
 MAX_BODY_BYTES = 4_000_000
 
 # The rest is bounded as a whole, by the seconds that an exchange may take.
-_CONNECT_ONLY = httpx.Timeout(None, connect=5.0)
-_NO_INPUTS: JsonObject = {}
+_TIMEOUT = httpx.Timeout(None, connect=5.0)
 # An agent's own code is an identifier; anything else in its place may be text of the inputs.
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
-_PAGES = (b"<!doctype html", b"<html")
-_PLACEHOLDER = "assay-inputs-go-here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +49,18 @@ class SentRequest:
 class Exchange:
     """One request and all that came back, each piece with the second at which it came.
 
-    `failure` says why the response is not complete; it has no chunks if it was `too_large`.
+    `failure` says why the response is not complete.
     """
 
     sent: SentRequest
     status: int | None = None
     media_type: str = ""
     headers: bytes = b""
-    retry_after: str | None = None
     chunks: tuple[tuple[float, bytes], ...] = ()
     seconds: float = 0.0
     failure: str | None = None
     timed_out: bool = False
     too_large: bool = False
-    refused_connection: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -128,13 +122,6 @@ class Exchange:
         return any(success_of(data) is True for _, data in self.events.objects)
 
     @property
-    def is_web_page(self) -> bool:
-        """Whether HTML came in place of JSON, as from a proxy or a catch-all route."""
-        if self.json is not None:
-            return False
-        return "html" in self.media_type or self.body.lstrip()[:14].lower().startswith(_PAGES)
-
-    @property
     def error_code(self) -> str:
         """The agent's own code for what went wrong, empty if it gave none."""
         error = self.fields.get("error")
@@ -149,43 +136,31 @@ class StreamView:
 
     def __init__(self, exchange: Exchange) -> None:
         reader = EventReader(MAX_BODY_BYTES)
-        self.events: list[Event] = []
+        events: list[Event] = []
         self.first_event_s: float | None = None
-        try:
-            for moment, chunk in exchange.chunks:
-                self.events += reader.feed(chunk)
-                if self.events and self.first_event_s is None:
-                    self.first_event_s = moment
-            if exchange.failure is None:
-                reader.close()
-            self.problems = reader.problems
-        except EventTooLarge as error:
-            self.problems = [*reader.problems, str(error)]
-        parsed = [parse_object(event.data) for event in self.events]
-        both = list(zip(self.events, parsed, strict=True))
-        self.names = [event_name(event, data or {}) for event, data in both]
-        named = zip(self.names, parsed, strict=True)
-        self.objects = [(name, data) for name, data in named if data is not None]
+        for moment, chunk in exchange.chunks:
+            events += reader.feed(chunk)
+            if events and self.first_event_s is None:
+                self.first_event_s = moment
+        if exchange.failure is None:
+            reader.close()
+        self.problems = list(reader.problems)
+        self.names: list[str] = []
+        self.objects: list[tuple[str, JsonObject]] = []
+        for event in events:
+            try:
+                value = parse_json(event.data)
+            except orjson.JSONDecodeError:
+                value = None
+                self.problems.append("the data of an event is not JSON")
+            self.names.append(event_name(event, value if isinstance(value, dict) else {}))
+            if isinstance(value, dict):
+                self.objects.append((self.names[-1], value))
         ends = [data for name, data in self.objects if name in TERMINAL_EVENTS]
         self.terminal = ends[-1] if ends else None
+        self.terminal_count = sum(name in TERMINAL_EVENTS for name in self.names)
         moments = [moment for moment, _ in exchange.chunks] + [exchange.seconds]
         self.longest_silence_s = max((late - early for early, late in pairwise(moments)), default=0)
-
-    @property
-    def terminal_count(self) -> int:
-        """How many events are terminal."""
-        return sum(name in TERMINAL_EVENTS for name in self.names)
-
-    @property
-    def not_json(self) -> int:
-        """How many events have data that is not JSON."""
-        broken = 0
-        for event in self.events:
-            try:
-                parse_json(event.data)
-            except orjson.JSONDecodeError:
-                broken += 1
-        return broken
 
 
 async def record_exchange(
@@ -200,41 +175,29 @@ async def record_exchange(
     started = clock()
     seen: JsonObject = {}
     chunks: list[tuple[float, bytes]] = []
-    request_id = str((parse_object(sent.content) or {}).get("request_id", ""))
     headers = {"Content-Type": "application/json"} if sent.content else {}
-    if request_id:
-        headers["X-Request-ID"] = request_id
+    if request_id := (parse_object(sent.content) or {}).get("request_id"):
+        headers["X-Request-ID"] = str(request_id)
+    options: JsonObject = {"content": sent.content, "headers": headers, "timeout": _TIMEOUT}
     try:
-        async with (
-            asyncio.timeout(timeout) as limit,
-            http.stream(
-                sent.method, sent.url, content=sent.content, headers=headers, timeout=_CONNECT_ONLY
-            ) as response,
-        ):
-            seen |= {
-                "status": response.status_code,
-                "media_type": media_type(response),
-                "headers": b"\n".join(value for _, value in response.headers.raw),
-                "retry_after": response.headers.get("retry-after"),
-            }
-            async for chunk, is_terminal in _chunks(response):
-                chunks.append((clock() - started, chunk))
-                if is_terminal:
-                    limit.reschedule(min(limit.when() or 0.0, clock() + linger_s))
+        async with asyncio.timeout(timeout) as limit:
+            with classify_http_errors():
+                async with http.stream(sent.method, sent.url, **options) as response:
+                    seen |= {
+                        "status": response.status_code,
+                        "media_type": media_type(response),
+                        "headers": b"\n".join(value for _, value in response.headers.raw),
+                    }
+                    async for chunk, is_terminal in _chunks(response):
+                        chunks.append((clock() - started, chunk))
+                        if is_terminal:
+                            limit.reschedule(min(limit.when() or 0.0, clock() + linger_s))
     except TimeoutError:
         waited = f"no complete response within {clock() - started:.0f} s"
         seen |= {"failure": waited, "timed_out": True}
-    except (ResponseTooLarge, EncodingRefused) as error:
-        chunks.clear()
-        seen |= {"failure": str(error), "too_large": True}
-    except (httpx.ConnectError, httpx.ConnectTimeout):
-        seen |= {"failure": "no connection", "refused_connection": True}
-    except httpx.RemoteProtocolError as error:
-        seen["failure"] = breach_of(error)
-    except (httpx.InvalidURL, UnicodeError):
-        seen |= {"failure": "the host is not a name", "refused_connection": True}
-    except httpx.HTTPError as error:
-        seen["failure"] = f"the connection was lost ({type(error).__name__})"
+    except AgentFailure as failure:
+        too_large = failure.kind is FailureKind.INVALID_ANSWER
+        seen |= {"failure": str(failure), "too_large": too_large}
     return Exchange(sent, **seen, chunks=tuple(chunks), seconds=clock() - started)
 
 
@@ -242,25 +205,18 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[tuple[bytes, bool]]
     """The pieces as they come, and whether one completed the first terminal event."""
     reader, open_ended = EventReader(MAX_BODY_BYTES), True
     async for chunk in response.aiter_bytes():
-        ended = False
-        if open_ended:
-            try:
-                events = reader.feed(chunk)
-            except EventTooLarge:
-                events, open_ended = [], False
-            named = (event_name(event, parse_object(event.data) or {}) for event in events)
-            ended = any(name in TERMINAL_EVENTS for name in named)
-            open_ended = open_ended and not ended
+        events = reader.feed(chunk) if open_ended else []
+        named = (event_name(event, parse_object(event.data) or {}) for event in events)
+        ended = any(name in TERMINAL_EVENTS for name in named)
+        open_ended = open_ended and not ended
         yield chunk, ended
 
 
-def curl_command(
-    exchange: Exchange, *, with_token: bool = False, inputs: JsonObject = _NO_INPUTS
-) -> str:
-    """The request as a line for a shell. A token is `$TOKEN` in it, never its value.
+def curl_command(exchange: Exchange, *, with_token: bool = False, hide_inputs: bool = False) -> str:
+    """The request as a line for a shell, with `$TOKEN` for a token.
 
-    The caller's own `inputs` show as a variable: the line is kept in reports, and they may be
-    about a patient.
+    With `hide_inputs`, "..." stands for the inputs: the line is kept in reports, and the caller's
+    own inputs may be about a patient.
     """
     sent = exchange.sent
     parts = ["curl", "-isSN" if sent.url.endswith("/stream") else "-isS"]
@@ -269,13 +225,11 @@ def curl_command(
         parts += ["-H", '"Authorization: Bearer $TOKEN"']
     if not sent.content:
         return " ".join(parts)
-    body, asked = exchange.request, exchange.request.get("inputs")
-    content = shlex.quote(sent.content.decode())
-    if inputs and isinstance(asked, dict) and inputs.items() <= asked.items():
-        text = orjson.dumps({**body, "inputs": _PLACEHOLDER}).decode()
-        before, _, after = text.partition(f'"{_PLACEHOLDER}"')
-        content = f'{shlex.quote(before)}"$ASSAY_CHECK_INPUTS"{shlex.quote(after)}'
-    return " ".join([*parts, "-H", "'Content-Type: application/json'", "-d", content])
+    content = sent.content
+    if hide_inputs and "inputs" in exchange.request:
+        content = orjson.dumps({**exchange.request, "inputs": "..."})
+    body = shlex.quote(content.decode())
+    return " ".join([*parts, "-H", "'Content-Type: application/json'", "-d", body])
 
 
 # --- what is asked --------------------------------------------------------------------------------
@@ -285,11 +239,6 @@ WAYS = ("sync", "stream")
 
 # What a server says if it does not have the contract's endpoint.
 _NO_ENDPOINT = (404, 405, 410, 501)
-_OVERLOADED = (429, 503)
-_MAX_RETRY_AFTER_S = 5.0
-# A longer run is not started again to see whether it ends with its budget.
-_MAX_REPEATED_S = 5.0
-_LATE_ATTEMPTS = 3
 
 _QUERY = {"query": "Does vitamin D lower blood pressure?", "topK": 5}
 
@@ -373,12 +322,8 @@ class AgentObservation:
 
 
 def endpoint_missing(run: Exchange) -> bool:
-    """Whether a valid request met no agent: no such path, a redirect or a web page."""
-    if run.status is None:
-        return False
-    # With 5xx it is the page of a framework whose agent crashed, or of a gateway without one.
-    page = run.is_web_page and run.status < 500
-    return run.status in _NO_ENDPOINT or 300 <= run.status < 400 or page
+    """Whether a valid request met no agent: there is no such path, or a redirect."""
+    return run.status is not None and (run.status in _NO_ENDPOINT or 300 <= run.status < 400)
 
 
 @dataclass
@@ -429,22 +374,13 @@ class Prober:
         return await record_exchange(self.http, sent, timeout=self.limits.sync_s)
 
     async def _short_time(self, usual_s: float) -> Exchange | None:
-        """The quickest response to a request with a tenth of the usual time as its budget.
+        """A request with a tenth of the usual time as its budget.
 
-        One late response may be due to a busy machine; an agent that ignores its budget is late
-        each time. None if runs are too short for their budget to show.
+        None if runs are too short for their budget to show.
         """
         if usual_s < 2 * self.limits.grace_s:
             return None
-        tenth_ms = round(usual_s * 100)
-        answers: list[Exchange] = []
-        for _ in range(_LATE_ATTEMPTS):
-            answer = await self._post("sync", self._body(budgets={"timeout_ms": tenth_ms}))
-            answers.append(answer)
-            late = answer.seconds > tenth_ms / 1000 + self.limits.grace_s
-            if not late or answer.seconds > _MAX_REPEATED_S:
-                break
-        return min(answers, key=lambda each: each.seconds)
+        return await self._post("sync", self._body(budgets={"timeout_ms": round(usual_s * 100)}))
 
     async def _refusals(self, way: str) -> list[Exchange]:
         """The responses to requests that have one fault each, and secret text in their inputs."""
@@ -465,7 +401,7 @@ class Prober:
         }
         answers = [await self._post(way, each, fault) for fault, each in bodies.items()]
         truncated = orjson.dumps(self._body(inputs=secret))[:-2]
-        return [*answers, await self._send(way, truncated, "broken JSON")]
+        return [*answers, await self._post(way, truncated, "broken JSON")]
 
     def _body(self, **changes: Any) -> JsonObject:
         return {
@@ -475,19 +411,11 @@ class Prober:
             **changes,
         }
 
-    async def _post(self, way: str, body: Mapping[str, Any], fault: str = "") -> Exchange:
-        return await self._send(way, orjson.dumps(body), fault)
-
-    async def _send(self, way: str, content: bytes, fault: str) -> Exchange:
-        """An agent that says it is busy is asked once more: that is no fault of its answers."""
+    async def _post(self, way: str, body: JsonObject | bytes, fault: str = "") -> Exchange:
+        content = body if isinstance(body, bytes) else orjson.dumps(body)
         sent = SentRequest("POST", f"{self.base}/agents/run/{way}", content, fault)
         timeout = self.limits.sync_s if way == "sync" else self.limits.stream_s
-        answer = await record_exchange(self.http, sent, timeout=timeout)
-        pause = parse_retry_after(answer.retry_after)
-        if answer.status in _OVERLOADED and pause is not None and pause <= _MAX_RETRY_AFTER_S:
-            await asyncio.sleep(pause)
-            answer = await record_exchange(self.http, sent, timeout=timeout)
-        return answer
+        return await record_exchange(self.http, sent, timeout=timeout)
 
 
 # --- which responses a rule is about --------------------------------------------------------------
@@ -504,7 +432,7 @@ def _results(seen: AgentObservation) -> list[Exchange]:
 
 def _with_events(seen: AgentObservation) -> list[Exchange]:
     run = seen.run["stream"]
-    return [run] if run.succeeded and run.events.events else []
+    return [run] if run.succeeded and run.events.names else []
 
 
 def _failed_runs(way: str, seen: AgentObservation) -> list[Exchange]:

@@ -31,17 +31,9 @@ from assay.contract.probes import AgentObservation, Exchange, endpoint_missing
 class RuleLevel(StrEnum):
     """Whose rule it is, the strictest first: the value is what reports and `--level` show."""
 
-    MUST = "must"
-    """The contract demands it."""
-    SHOULD = "should"
-    """The contract recommends it."""
-    OURS = "ours"
-    """The contract is silent; Assay's agents and its callers keep it."""
-
-    def fails_at(self, threshold: "RuleLevel") -> bool:
-        """Whether a broken rule of this level is a failure if `threshold` is the weakest."""
-        order = list(RuleLevel)
-        return order.index(self) <= order.index(threshold)
+    MUST = "must"  # the contract demands it
+    SHOULD = "should"  # the contract recommends it
+    OURS = "ours"  # the contract is silent; Assay's agents and its callers keep it
 
 
 MUST, SHOULD, OURS = RuleLevel
@@ -102,9 +94,7 @@ def health_ok(answer: Exchange, _seen: AgentObservation) -> str | None:
     """
     if answer.failure or not answer.succeeded:
         return answer.failure or answer.outcome
-    body = answer.json
-    if body is None:
-        return "a web page" if answer.is_web_page else "not a JSON object"
+    body = answer.json or {}
     well = body.get("status") == "ok" and isinstance(body.get("service"), str)
     return None if well else 'not {"status": "ok", "service": name}'
 
@@ -140,23 +130,18 @@ def sync_answered(answer: Exchange, _seen: AgentObservation) -> str | None:
 def _not_answered(answer: Exchange) -> str | None:
     if answer.status is None:
         return answer.outcome
-    if endpoint_missing(answer):
-        path = "/agents/run/" + answer.sent.url.rpartition("/")[2]
-        page = " with a web page" if answer.is_web_page else ""
-        return (
-            f"POST {path} answered HTTP {answer.status}{page}: there is no agent at this path; "
-            "check the base address"
-        )
     if answer.succeeded:
         return None
-    hint = ""
-    if answer.status in (429, 502, 503, 504):
-        hint = ": the agent or its gateway is busy or not up; check again when it is"
+    if endpoint_missing(answer):
+        hint = "there is no agent at this path; check the base address"
+    elif answer.status in (429, 502, 503, 504):
+        hint = "the agent or its gateway is busy or not up; check again when it is"
     elif answer.status >= 500:
-        hint = ": the agent crashed on a valid request; its log has the cause"
-    elif answer.status in (400, 422):
-        hint = ": if the sample inputs do not suit the agent, pass others with --inputs"
-    return f"a valid request got HTTP {answer.status}{hint}"
+        hint = "the agent crashed on a valid request; its log has the cause"
+    else:
+        hint = "if the sample inputs do not suit the agent, pass others with --inputs"
+    path = "/agents/run/" + answer.sent.url.rpartition("/")[2]
+    return f"POST {path} got HTTP {answer.status} for a valid request: {hint}"
 
 
 @rule("sync-json", MUST, "Sync response shape", on="sync")
@@ -165,7 +150,7 @@ def sync_json(answer: Exchange, _seen: AgentObservation) -> str | None:
 
     Send one complete JSON object with Content-Type: application/json.
     """
-    if not answer.succeeded or answer.is_web_page or answer.timed_out:
+    if not answer.succeeded or answer.timed_out:
         return None  # the matter of sync-status
     if answer.failure is not None:
         return answer.failure
@@ -233,29 +218,22 @@ def _indicates_success(answer: Exchange) -> bool:
     return known or (answer.is_stream and body.get("success") is True)
 
 
-@rule("sync-canonical", SHOULD, "Sync response shape", on="sync result")
-def sync_canonical(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A sync response has the canonical status, not only ok.
+@rule("sync-recommended", SHOULD, "Sync response shape", on="sync result")
+def recommended_present(answer: Exchange, _seen: AgentObservation) -> str | None:
+    """The canonical status is there and not only ok, and artifacts, provenance, usage, warnings.
 
-    Send status: "ok" as well.
+    Send status: "ok" and the others, empty if there is nothing to say.
     """
-    return _no_status(answer)
+    names = ("artifacts", "provenance", "usage", "warnings")
+    absent = [name for name in names if name not in answer.fields]
+    if problem := _no_status(answer):
+        return problem
+    return f"absent: {', '.join(absent)}" if absent else None
 
 
 def _no_status(answer: Exchange) -> str | None:
     status = answer.fields.get("status")
     return None if isinstance(status, str) and status else "status is missing or empty"
-
-
-@rule("sync-recommended", SHOULD, "Sync response shape", on="sync result")
-def recommended_present(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """artifacts, provenance, usage and warnings are there.
-
-    Send them, empty if there is nothing to say.
-    """
-    names = ("artifacts", "provenance", "usage", "warnings")
-    absent = [name for name in names if name not in answer.fields]
-    return f"absent: {', '.join(absent)}" if absent else None
 
 
 # --- valid streams --------------------------------------------------------------------------------
@@ -267,7 +245,7 @@ def stream_answered(answer: Exchange, _seen: AgentObservation) -> str | None:
 
     Serve POST /agents/run/stream and answer a run with HTTP 200 and its events.
     """
-    return _not_answered(answer) or (None if answer.events.events else "the stream has no events")
+    return _not_answered(answer) or (None if answer.events.names else "the stream has no events")
 
 
 @rule("stream-content-type", MUST, "SSE format", on="stream")
@@ -276,28 +254,18 @@ def event_stream(answer: Exchange, _seen: AgentObservation) -> str | None:
 
     Send Content-Type: text/event-stream.
     """
-    if not answer.succeeded or answer.is_web_page or answer.media_type == "text/event-stream":
+    if not answer.succeeded or answer.media_type == "text/event-stream":
         return None
     return f"the content type is {answer.media_type[:40]!r}"
 
 
 @rule("stream-framing", MUST, "SSE format", on="events")
 def framing(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """Each event has event: and data: lines and ends with an empty line, in UTF-8.
+    """Each event has event: and data: lines in UTF-8, data is JSON, and an empty line ends it.
 
-    Write an event: line, data: lines and an empty line for each event.
+    Write an event: line, data: lines made by a JSON library, and an empty line for each event.
     """
-    return "; ".join(answer.events.problems) or None
-
-
-@rule("stream-json", MUST, "SSE format", on="events")
-def data_json(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """The data of each event is one JSON value.
-
-    Write the data of each event with a JSON library.
-    """
-    broken, total = answer.events.not_json, len(answer.events.events)
-    return f"the data of {broken} of {total} events is not JSON" if broken else None
+    return "; ".join(dict.fromkeys(answer.events.problems)) or None
 
 
 @rule("stream-type", OURS, "The stream", on="events")
@@ -359,8 +327,8 @@ def one_terminal(answer: Exchange, _seen: AgentObservation) -> str | None:
     events = answer.events
     if events.terminal_count != 1:
         cut = "; the stream was still open or was cut off" if answer.failure else ""
-        return f"{events.terminal_count} of {len(events.events)} events are terminal{cut}"
-    if events.terminal is None and not events.not_json:
+        return f"{events.terminal_count} of {len(events.names)} events are terminal{cut}"
+    if events.terminal is None:
         return "the data of the terminal event is not a JSON object"
     return None
 
@@ -470,20 +438,12 @@ def _null_paths(value: Any, path: str = "") -> Iterator[str]:
 
 @rule("response-indicators", OURS, "The response", on="results")
 def indicators_agree(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """status, ok and success say the same.
+    """status, ok and success say the same, and a successful response has no error.
 
-    Derive ok and success from status.
+    Derive ok and success from status; say what went wrong on the way to a success in warnings.
     """
-    contradict = len(indicators_of(answer.fields)) > 1
-    return "status, ok and success contradict each other" if contradict else None
-
-
-@rule("response-no-error", OURS, "The response", on="results")
-def no_error_on_success(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A successful response has no error.
-
-    Leave error out if the run succeeded; say what went wrong on the way in warnings.
-    """
+    if len(indicators_of(answer.fields)) > 1:
+        return "status, ok and success contradict each other"
     # A null is the matter of response-no-null.
     wrong = _indicates_success(answer) and answer.fields.get("error") is not None
     return "error is there, with success" if wrong else None
@@ -549,8 +509,7 @@ def _not_a_failure(answer: Exchange) -> str | None:
         return answer.outcome
     body = answer.result
     if body is None:
-        kind = "a web page" if answer.is_web_page else "not a JSON object"
-        return f"HTTP {answer.status}, and the body is {kind}"
+        return f"HTTP {answer.status}, and the body is not a JSON object"
     problems = []
     if _indicates_success(answer):
         problems.append("it reports success")
@@ -632,24 +591,17 @@ def no_echo(answer: Exchange, seen: AgentObservation) -> str | None:
     """
     if answer.too_large:
         return f"{answer.failure}, so that it may repeat any input"
-    found = next(filter(None, (echo_of(secret, answer) for secret in seen.canaries)), None)
-    return f"the response repeats text of the inputs, {found}" if found else None
+    found = any(is_echoed(secret, answer) for secret in seen.canaries)
+    return "the response repeats text of the inputs" if found else None
 
 
-def echo_of(secret: str, answer: Exchange) -> str | None:
-    """How headers or body repeat `secret`, random letters, or a long part of it; else None."""
-    text = (answer.headers + b"\n" + answer.body).decode(errors="replace")
-    written = {
-        "as it was sent": text,
-        "in another case": text.lower(),
-        "escaped": html.unescape(unquote_plus(text)).lower(),
-    }
+def is_echoed(secret: str, answer: Exchange) -> bool:
+    """Whether headers or body repeat a long part of `secret`, random lower-case letters."""
+    text = (answer.headers + b"\n" + answer.body).decode(errors="replace").lower()
+    unescaped = html.unescape(unquote_plus(text))
     last = len(secret) - _ECHO_LETTERS
     parts = [secret[start : start + _ECHO_LETTERS] for start in range(last + 1)]
-    for name, writing in written.items():
-        if any(part in writing for part in parts):
-            return name
-    return None
+    return any(part in text or part in unescaped for part in parts)
 
 
 # --- budgets --------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import asyncio
 import logging
 import time
 import uuid
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,41 +102,25 @@ def ready_response(service: str, readiness: Readiness) -> JSONResponse:
 # --- one run --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """A finished run: its status, and the response as the bytes that go over the wire."""
-
-    status: str
-    body: bytes
-
-
 class Execution:
-    """One run of an agent's work for one caller. It starts at once; `task` returns a `RunResult`,
-    also if the work fails, or takes longer than `timeout_s`.
+    """One run of an agent's work for one caller. It starts at once; `task` returns the status and
+    the response as the bytes that go over the wire, also if the work fails or takes longer than
+    `timeout_s`.
     """
 
     def __init__(self, request: AgentRunRequest, work: Work, timeout_s: float) -> None:
         self.request = request
         self._timeout_s = timeout_s
         self._stopping = False
-        # A caller who reads too slowly misses the oldest progress.
-        self._progress: deque[JsonObject] = deque(maxlen=MAX_QUEUED_PROGRESS)
-        self._changed = asyncio.Event()
-        self._ended = False
+        self._steps: asyncio.Queue[JsonObject | None] = asyncio.Queue(MAX_QUEUED_PROGRESS)
         self._loop = asyncio.get_running_loop()
-        self.task: asyncio.Task[RunResult] = self._loop.create_task(self._run(work))
-        self.task.add_done_callback(self._end)
+        self.task: asyncio.Task[tuple[str, bytes]] = self._loop.create_task(self._run(work))
+        self.task.add_done_callback(lambda _task: self._publish(None))
 
     async def progress(self) -> AsyncIterator[JsonObject]:
         """Each reported step, until the run has ended."""
-        while True:
-            while self._progress:
-                yield self._progress.popleft()
-            # Not `task.done()`: a step that was reported just before may still be on its way.
-            if self._ended:
-                return
-            self._changed.clear()
-            await self._changed.wait()
+        while (step := await self._steps.get()) is not None:
+            yield step
 
     def stop(self) -> None:
         """End the run with an error that its caller gets, because the server shuts down."""
@@ -148,27 +131,18 @@ class Execution:
         known = {} if percent is None else {"percent": percent}
         self._loop.call_soon_threadsafe(self._publish, {"step": step, **counts, **known})
 
-    def _publish(self, progress: JsonObject) -> None:
-        self._progress.append(progress)
-        self._changed.set()
+    def _publish(self, step: JsonObject | None) -> None:
+        if self._steps.full():  # a caller who reads too slowly misses the oldest progress
+            self._steps.get_nowait()
+        self._steps.put_nowait(step)
 
-    def _end(self, _task: asyncio.Task[RunResult]) -> None:
-        self._ended = True
-        self._changed.set()
-
-    async def _run(self, work: Work) -> RunResult:
+    async def _run(self, work: Work) -> tuple[str, bytes]:
         started = time.perf_counter()
-        response = await self._respond(work)
-        try:
-            return self._result(response, started)
-        except Exception as error:  # what the work returned cannot be written as JSON
-            return self._result(self._broken(error), started)
-
-    async def _respond(self, work: Work) -> AgentRunResponse:
         limit = asyncio.timeout(self._timeout_s)
         try:
             async with limit:
-                return await work(self.request, self._report)
+                response = await work(self.request, self._report)
+            return self._result(response, started)
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
@@ -176,20 +150,18 @@ class Execution:
         except TaskError as error:
             failure = error
         except Exception as error:
-            if not limit.expired():
-                return self._broken(error)
-            message = f"the run took longer than its budget of {self._timeout_s * 1000:.0f} ms"
-            failure = TaskError(ErrorCode.BUDGET_EXCEEDED, message)
-        return error_response(failure, request_id=self.request.request_id)
+            if limit.expired():
+                message = f"the run took longer than its budget of {self._timeout_s * 1000:.0f} ms"
+                failure = TaskError(ErrorCode.BUDGET_EXCEEDED, message)
+            else:
+                ids = {"request_id": self.request.request_id, "task_type": self.request.task_type}
+                log_exception(_logger, "work failed", error, **ids)
+                message = "the task failed; the agent's log has the cause under this request id"
+                failure = TaskError(ErrorCode.TASK_FAILED, message)
+        response = error_response(failure, request_id=self.request.request_id)
+        return self._result(response, started)
 
-    def _broken(self, error: Exception) -> AgentRunResponse:
-        ids = {"request_id": self.request.request_id, "task_type": self.request.task_type}
-        log_exception(_logger, "work failed", error, **ids)
-        message = "the task failed; the agent's log has the cause under this request id"
-        failure = TaskError(ErrorCode.TASK_FAILED, message)
-        return error_response(failure, request_id=self.request.request_id)
-
-    def _result(self, response: AgentRunResponse, started: float) -> RunResult:
+    def _result(self, response: AgentRunResponse, started: float) -> tuple[str, bytes]:
         """The echoed ids and the duration are always set here, not by the work."""
         usage = response.usage
         if usage.duration_ms is None:
@@ -199,11 +171,10 @@ class Execution:
             "request_id": self.request.request_id,
             "task_type": self.request.task_type,
             "usage": usage,
+            "outputs": response.outputs if response.ok else {},
         }
-        if not response.ok:
-            update["outputs"] = {}
         wire = response.model_copy(update=update).to_wire()
-        return RunResult(response.status, orjson.dumps(wire))
+        return response.status, orjson.dumps(wire)
 
 
 class RunStream:
@@ -240,9 +211,8 @@ class RunStream:
         yield format_event("started", {"request_id": request_id, "task_type": task_type}).encode()
         async for progress in self._run.progress():
             yield format_event("progress", {**progress, "request_id": request_id}).encode()
-        result = self._run.task.result()
-        self._status = result.status
-        yield format_event("final", orjson.loads(result.body)).encode()
+        self._status, body = self._run.task.result()
+        yield format_event("final", orjson.loads(body)).encode()
 
 
 async def _stop_when(stopping: anyio.Event, run: Execution) -> None:
@@ -391,7 +361,7 @@ EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {HTTPException: _no_such_en
 class _Endpoints:
     def __init__(self, service: AgentService) -> None:
         self._service = service
-        self._running: set[asyncio.Task[RunResult]] = set()
+        self._running: set[asyncio.Task[tuple[str, bytes]]] = set()
 
     async def sync(self, http: Request) -> Response:
         """POST /agents/run/sync"""
@@ -406,9 +376,9 @@ class _Endpoints:
         finally:
             gone.cancel()
             run.task.cancel()
-        result = run.task.result()
-        self._log(http, result.status)
-        return Response(result.body, media_type="application/json")
+        status, body = run.task.result()
+        self._log(http, status)
+        return Response(body, media_type="application/json")
 
     async def stream(self, http: Request) -> Response | RunStream:
         """POST /agents/run/stream"""

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.contract.client import (
-    LINGER_S,
     MAX_BYTES,
     read_endpoints,
     resolve_agent,
@@ -133,8 +132,7 @@ class ContractAgent(HttpAgent):
     """An agent behind the HTTP contract, as an evaluation calls it.
 
     `agent` is its address, or its name in AGENT_ENDPOINTS_JSON; `task` which of its tasks is
-    measured; `documents` those of the data set, for `OutputReader`. A stream may stay open
-    `linger_s` seconds after its terminal event.
+    measured; `documents` those of the data set, for `OutputReader`.
     """
 
     def __init__(
@@ -147,7 +145,6 @@ class ContractAgent(HttpAgent):
         track: str = "undeclared",
         policy: OutboundPolicy = UNRESTRICTED,
         max_bytes: int = MAX_BYTES,
-        linger_s: float = LINGER_S,
     ) -> None:
         if task in _RANKS_NOTHING:
             raise UsageError(
@@ -159,7 +156,6 @@ class ContractAgent(HttpAgent):
         self._base = resolve_agent(agent, read_endpoints())
         self.policy = policy
         self._max_bytes = max_bytes
-        self._linger_s = linger_s
         self._reader = OutputReader(documents)
         self.ready_url = ready_url(self._base)
         shown = redact_url(agent) if "://" in agent else agent
@@ -225,12 +221,8 @@ class ContractAgent(HttpAgent):
             task_type=self._task,
             inputs=dict(inputs),
         )
-        if self._streaming:
-            response = await run_stream(
-                self.http, self._base, request, max_bytes=self._max_bytes, linger_s=self._linger_s
-            )
-        else:
-            response = await run_sync(self.http, self._base, request, max_bytes=self._max_bytes)
+        run = run_stream if self._streaming else run_sync
+        response = await run(self.http, self._base, request, max_bytes=self._max_bytes)
         if response.ok:
             return self._reader.read(response)
         # By its code: the agent's own message may repeat the query.

@@ -147,7 +147,7 @@ async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> Tr
         health = await check_target_health(config, data, query=asked, policy=policy)
         spoken = parse_target(health.target)
         if spoken.kind == "http" and "://" in spoken.address:
-            contract = await check_agent(parse_check_target(spoken.address), policy=policy)
+            contract = await check_agent(*parse_check_target(spoken.address), policy=policy)
         doc_ids = next((call.doc_ids for call in health.calls if not call.failure), ())
         found = dict.fromkeys(doc_ids[:_MAX_HITS], "")
     hits = []
