@@ -44,8 +44,6 @@ EXCEPTIONS = {
     # The parser of the MCP SDK reads more than JSON.
     "nan": READ_BY_THE_SDK,
     "huge-scores": READ_BY_THE_SDK,
-    # The contract has a stream end with its terminal event.
-    "stays-open": {"http-stream": PROTOCOL},
 }
 
 
