@@ -402,9 +402,9 @@ class Evaluation:
             AnswerOptions,
             AnswerResults,
             evaluate_answers,
+            results_by_rules,
         )
-        from assay.evaluation.answers.judging import open_judge, verdicts_by_facts
-        from assay.evaluation.answers.nugget_scores import nuggets_by_rules
+        from assay.evaluation.answers.judging import open_judge
 
         config = self.config
         asked = self.queries
@@ -415,8 +415,7 @@ class Evaluation:
         if state != RunState.COMPLETE:  # a partial run is not judged
             if self.provider is not None or config.judge:
                 return AnswerResults(cases)
-            assigned = None if self.nuggets is None else nuggets_by_rules(cases, self.nuggets)
-            return AnswerResults(cases, verdicts_by_facts(cases), nuggets=assigned)
+            return results_by_rules(cases, self.nuggets)
         if config.counterfactuals and context_taker(agent) is None:
             events.message(
                 f"{config.target} does not accept documents as context, so no question "

@@ -7,9 +7,8 @@ Each answer is compared with its reference: by a judge if there is one, else by 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
 
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import Criterion
@@ -54,7 +53,6 @@ _CONTEXT_IGNORED = (
     "failures are diagnosed from this run alone"
 )
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -116,40 +114,10 @@ class AnswerResults:
         return self.verdicts.get(case.query_id, Verdict(None))
 
 
-@dataclass
-class _Stages:
-    """Runs one stage after the other; after the first that fails, none is started."""
-
-    asker: CounterfactualRunner
-    trouble: str | None = None
-    target_lost: bool = False
-    unreliable: bool = False
-
-    def reject(self, doubt: str | None) -> None:
-        """Go no further with a judge that is not believed."""
-        if doubt and not self.trouble:
-            self.trouble, self.unreliable = doubt, True
-
-    async def run(self, work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result | None:
-        """The result of a stage; None if it failed, or the run was stopped."""
-        if self.trouble or self.asker.stop.is_set():
-            return None
-        try:
-            return await unless_stopped(work(), self.asker.stop)
-        except BudgetExceeded as error:
-            self.trouble = str(error)
-        except ProviderError as error:
-            more = ", or allow more with --judge-set timeout=S"
-            slow = error.kind is ProviderFailure.TIMEOUT
-            self.trouble = f"{error}{more if slow else ''}"
-            if self.asker.config.private:  # the message may quote what the service said
-                self.trouble = f"the judge failed: {error.kind}"
-        except UnreliableJudge as error:
-            self.reject(str(error))
-        except TargetLost:
-            self.trouble = "the target became unreachable while questions were asked again"
-            self.target_lost = True
-        return None
+def results_by_rules(cases: Sequence[AnswerCase], facts: NuggetSet | None) -> AnswerResults:
+    """What is known without any model: key facts and values decide what is right."""
+    nuggets = None if facts is None else nuggets_by_rules(cases, facts)
+    return AnswerResults(cases, verdicts_by_facts(cases), nuggets=nuggets)
 
 
 async def evaluate_answers(
@@ -161,65 +129,81 @@ async def evaluate_answers(
     """Judge the answers of a complete run; without a judge, key facts decide what is right.
 
     `asker` asks the run's agent again, with its settings, its data set and its progress. A judge
-    that fails ends its own work and not the run: what needs no model is kept.
+    that fails ends its own work and not the run: what was found before is kept.
     """
-    config, stages, facts = asker.config, _Stages(asker), options.nuggets
-    poison = support = nuggets = None
-    criteria: Sequence[RatedCriterion] = ()
-    doubt = None
-    if asker.agent is not None and config.poison:
-        poison = await stages.run(lambda: run_poison(cases, asker))
-    if config.faithfulness:
-        model = open_entailment(config.faithfulness)
-        support = await stages.run(
-            lambda: asyncio.to_thread(measure_support, model, cases, asker.progress)
-        )
-    if judge is None:
-        results = AnswerResults(cases, verdicts_by_facts(cases))
-        nuggets = None if facts is None else nuggets_by_rules(cases, facts)
-    else:
-        results = await _judge_correctness(cases, judge, asker, stages)
-        if options.criteria:
-            rated = await stages.run(
-                lambda: rate_answers(judge, options.criteria, cases, config, asker.progress)
-            )
-            criteria, doubt = believed_ratings(rated or [])
-        if facts is not None:
-            nuggets = await stages.run(lambda: nuggets_by_judge(judge, cases, facts, asker))
-    results = replace(results, criteria=criteria, poison=poison, nuggets=nuggets, support=support)
-    if asker.agent is not None and config.counterfactuals and context_taker(asker.agent):
-        results = await stages.run(lambda: _ask_again(results, judge, asker)) or results
-    trouble = stages.trouble or doubt
+    facts = options.nuggets
+    results = AnswerResults(cases, judge=judge) if judge else results_by_rules(cases, facts)
+    stages = _stages(results, asker, options)
+    trouble, lost = None, False
+    try:
+        while step := await unless_stopped(anext(stages, None), asker.stop):
+            results = step
+    except BudgetExceeded as error:
+        trouble = str(error)
+    except ProviderError as error:
+        more = ", or allow more with --judge-set timeout=S"
+        trouble = f"{error}{more if error.kind is ProviderFailure.TIMEOUT else ''}"
+        if asker.config.private:  # the message may quote what the service said
+            trouble = f"the judge failed: {error.kind}"
+    except UnreliableJudge as error:
+        trouble, results = str(error), replace(results, verdicts={}, note=None)
+    except TargetLost:
+        trouble, lost = "the target became unreachable while questions were asked again", True
+    trouble = trouble or results.trouble
     if asker.stop.is_set() and trouble is None:
         trouble = "interrupted before all answers were judged"
-    return replace(
-        results,
-        verdicts={} if stages.unreliable else results.verdicts,
-        trouble=trouble,
-        target_lost=stages.target_lost,
-    )
+    return replace(results, trouble=trouble, target_lost=lost)
+
+
+async def _stages(
+    results: AnswerResults, asker: CounterfactualRunner, options: AnswerOptions
+) -> AsyncIterator[AnswerResults]:
+    """What is known after each stage; the first that fails ends them."""
+    cases, judge, config, progress = results.cases, results.judge, asker.config, asker.progress
+    if asker.agent is not None and config.poison:
+        results = replace(results, poison=await run_poison(cases, asker))
+        yield results
+    if config.faithfulness:
+        model = open_entailment(config.faithfulness)
+        support = await asyncio.to_thread(measure_support, model, cases, progress)
+        results = replace(results, support=support)
+        yield results
+    if judge is not None:
+        async for step in _judge_correctness(results, judge, asker):
+            results = step
+            yield step
+        if options.criteria:
+            rated = await rate_answers(judge, options.criteria, cases, config, progress)
+            believed, doubt = believed_ratings(rated)
+            results = replace(results, criteria=believed, trouble=doubt)
+            yield results
+        if options.nuggets is not None:
+            nuggets = await nuggets_by_judge(judge, cases, options.nuggets, asker)
+            results = replace(results, nuggets=nuggets)
+            yield results
+    if asker.agent is not None and config.counterfactuals and context_taker(asker.agent):
+        yield await _ask_again(results, judge, asker)
 
 
 async def _judge_correctness(
-    cases: Sequence[AnswerCase], judge: Judge, asker: CounterfactualRunner, stages: _Stages
-) -> AnswerResults:
+    results: AnswerResults, judge: Judge, asker: CounterfactualRunner
+) -> AsyncIterator[AnswerResults]:
     """Controls first, then verdicts, then whether answers talked the judge into them."""
-    number = asker.config.judge_set.controls
-    controls = await stages.run(lambda: check_controls(judge, cases, number))
-    stages.reject(controls.failure if controls else None)
-    failed = await stages.run(lambda: failed_figures(judge, cases, number)) or {}
-    asked = await stages.run(lambda: verdicts_by_judge(judge, cases, asker.progress)) or {}
+    settings, cases = asker.config.judge_set, results.cases
+    controls = await check_controls(judge, cases, settings.controls)
+    results = replace(results, controls=controls)
+    yield results
+    if controls and controls.failure:
+        raise UnreliableJudge(controls.failure)
+    failed = await failed_figures(judge, cases, settings.controls)
+    asked = await verdicts_by_judge(judge, cases, asker.progress)
     judgments = tuple(each.judgment for each in asked.values() if each.judgment)
-    stages.reject(unreliable(judgments, max_flips=asker.config.judge_set.max_flips))
-    verdicts = await stages.run(lambda: drop_injected_verdicts(judge, cases, asked)) or {}
-    results = AnswerResults(
-        cases,
-        verdicts,
-        judge=judge,
-        judgments=judgments,
-        controls=controls,
-        failed_figures=failed,
-    )
+    results = replace(results, failed_figures=failed, judgments=judgments)
+    yield results
+    if doubt := unreliable(judgments, max_flips=settings.max_flips):
+        raise UnreliableJudge(doubt)
+    verdicts = await drop_injected_verdicts(judge, cases, asked)
+    results = replace(results, verdicts=verdicts)
     notes = [f"{name} is left out: {why}" for name, why in failed.items()]
     if unread := [name for name in results.unread if name not in failed]:
         notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
@@ -227,7 +211,7 @@ async def _judge_correctness(
     if swayed:
         what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
         notes.append(f"answers undecided: {what} as well")
-    return replace(results, note="; ".join(notes) or None if verdicts else None)
+    yield replace(results, note="; ".join(notes) or None)
 
 
 async def _ask_again(
@@ -240,18 +224,18 @@ async def _ask_again(
     for context in Context:
         selected = select_cases(results.cases, right, context)
         calls = await run_counterfactual(selected, context, asker)
-        answered = [case for case in selected if case.query_id in calls]
-        differs |= any(case.answer != calls[case.query_id].answer for case in answered)
+        answers = {query_id: call.answer for query_id, call in calls.items()}
         again = [
-            replace(case, answer=calls[case.query_id].answer, verdict=None) for case in answered
+            replace(case, answer=answers[case.query_id], verdict=None)
+            for case in selected
+            if case.query_id in answers
         ]
+        differs |= any(answers.get(case.query_id, case.answer) != case.answer for case in selected)
         verdicts = [correct(case) for case in again]
         if judge is not None:
+            what = f"judging, context: {context}"
             judgments = await gather_for(
-                again,
-                lambda case: judge_answer(judge, case),
-                f"judging, context: {context}",
-                asker.progress,
+                again, lambda case: judge_answer(judge, case), what, asker.progress
             )
             verdicts = [each.verdict if each else None for each in judgments]
         for case, verdict in zip(again, verdicts, strict=True):
