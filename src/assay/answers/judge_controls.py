@@ -23,12 +23,12 @@ from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather
 from assay.text import sentences, stems
 
+# Near misses for each control pair: with the default of 5 pairs a judge that lets a quarter of
+# them through is caught nine times in ten.
 NEAR_MISSES = 8
-"""Near misses for each control pair: with the default of 5 pairs a judge that lets a quarter of
-them through is caught nine times in ten."""
 TOLERATED_NEAR_MISSES = 0.08
+# A wrong answer to nearly every question.
 UNRELATED = "The lighthouse keeper painted the northern door again in spring."
-"""A wrong answer to nearly every question."""
 
 _SIGNIFICANCE = 0.05
 _CANDIDATES = 200
@@ -53,41 +53,40 @@ async def ask_controls(
 ) -> JudgeControls:
     """Ask a judge about pairs whose verdict is known; about near misses only if it passes."""
     judgments = await gather(map(ask, pairs))
-    controls = _count(pairs, judgments)
-    if controls.failure:
-        return controls
-    believed = sum(each.verdict is True for each in await gather(map(ask, near_misses)))
-    asked, failure = len(near_misses), None
-    if believed > max_believed(asked):
-        failure = (
-            f"the judge failed its self-test: it accepted {believed} of {asked} correct texts "
-            f"with one number, name or negation changed; {_REMEDY}"
-        )
-    found = {"altered": asked, "altered_believed": believed, "alterable": asked}
-    return controls.model_copy(update={**found, "failure": failure})
-
-
-def _count(pairs: Sequence[ControlPair], judgments: Sequence[Judgment]) -> JudgeControls:
-    right: dict[bool, list[bool]] = {True: [], False: []}
-    for pair, judgment in zip(pairs, judgments, strict=True):
-        right[pair.same].append(judgment.verdict is pair.same)
+    right = {
+        same: [
+            judgment.verdict is same
+            for pair, judgment in zip(pairs, judgments, strict=True)
+            if pair.same is same
+        ]
+        for same in (True, False)
+    }
     mute = sum(not any(each.votes) for each in judgments)
-    failure = None
-    if 2 * mute > len(pairs):
-        said = quote_unreadable(judgments)
-        failure = f"the judge gave no verdict for {mute} of {len(pairs)} controls{said}; {_REMEDY}"
+    failure, believed, asked = None, 0, 0
     for same, verb, what in ((False, "accepted", "wrong"), (True, "rejected", "correct")):
         of, wrong = len(right[same]), right[same].count(False)
         if failure is None and of >= _MIN_PAIRS and 2 * wrong > of:
+            failure = f"the judge failed its self-test: it {verb} {wrong} of {of} {what} texts"
+    if 2 * mute > len(pairs):
+        said = quote_unreadable(judgments)
+        failure = f"the judge gave no verdict for {mute} of {len(pairs)} controls{said}"
+    if failure is None:
+        asked = len(near_misses)
+        believed = sum(each.verdict is True for each in await gather(map(ask, near_misses)))
+        if believed > max_believed(asked):
             failure = (
-                f"the judge failed its self-test: it {verb} {wrong} of {of} {what} texts; {_REMEDY}"
+                f"the judge failed its self-test: it accepted {believed} of {asked} correct texts "
+                "with one number, name or negation changed"
             )
     return JudgeControls(
         same=len(right[True]),
         same_right=sum(right[True]),
         different=len(right[False]),
         different_right=sum(right[False]),
-        failure=failure,
+        altered=asked,
+        altered_believed=believed,
+        alterable=asked,
+        failure=failure and f"{failure}; {_REMEDY}",
     )
 
 
@@ -167,19 +166,17 @@ def near_misses(text: str, names: Sequence[str]) -> Iterator[str]:
 
     list(near_misses("It opens at 7 in May.", []))  # ["It opens at 15 in May."]
     """
+    changes: list[tuple[re.Match[str], str]] = []
     if match := _NUMBER.search(text):
         changed = 2 * float(match[0]) + 1
-        yield _replaced(text, match, f"{changed:g}" if "." in match[0] else str(int(changed)))
+        changes.append((match, f"{changed:g}" if "." in match[0] else str(int(changed))))
     others = [name for name in names if name not in text]
     if others and (match := _NAME.search(text)):
-        yield _replaced(text, match, others[len(text) % len(others)])
-    verbs = sorted(_VERB.finditer(text), key=lambda verb: not verb[2])  # negated ones first
-    if verbs:
-        yield _replaced(text, verbs[0], verbs[0][1] if verbs[0][2] else f"{verbs[0][1]} not")
-
-
-def _replaced(text: str, match: re.Match[str], new: str) -> str:
-    return text[: match.start()] + new + text[match.end() :]
+        changes.append((match, others[len(text) % len(others)]))
+    if verbs := sorted(_VERB.finditer(text), key=lambda verb: not verb[2]):  # negated ones first
+        changes.append((verbs[0], verbs[0][1] if verbs[0][2] else f"{verbs[0][1]} not"))
+    for match, new in changes:
+        yield text[: match.start()] + new + text[match.end() :]
 
 
 def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:

@@ -5,11 +5,17 @@ RAG track with the AutoNuggetizer framework"): each nugget is supported, partly 
 the shares of supported nuggets are the metrics.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from assay.answers.differences import differences
 from assay.answers.judge import Judge, Judgment, ruled
-from assay.answers.judge_controls import ask_controls, control_pairs
+from assay.answers.judge_controls import (
+    NEAR_MISSES,
+    ControlPair,
+    altered_pairs,
+    ask_controls,
+    control_pairs,
+)
 from assay.answers.outcome import taken_back
 from assay.answers.references import Nugget
 from assay.answers.statements import CLAUSE, abstained
@@ -21,13 +27,10 @@ from assay.text import sentences, stems
 
 SUPPORT = ("NONE", "PARTIAL", "SUPPORT")
 PROMPT = "nugget_assignment"
-BATCH = 10
-"""Nuggets that a judge is asked about in one call."""
+BATCH = 10  # nuggets that a judge is asked about in one call
+# The shares of a nugget's words that rules want to see, beyond those of the question. Chosen on
+# the key facts of the bundled notes: `tests/answers/test_nuggets.py` has the figures.
 SUPPORT_SHARE, PARTIAL_SHARE = 0.66, 0.33
-"""The shares of a nugget's words that rules want to see, beyond those of the question.
-
-Chosen on the key facts of the bundled notes: `tests/answers/test_nuggets.py` has the figures.
-"""
 _MAX_ANSWER = 20_000
 
 
@@ -90,16 +93,12 @@ async def assign_by_judge(
     """
     if answer is None or abstained(answer):
         return [ruled("NONE", SUPPORT)] * len(nuggets)
-    batches = [nuggets[start : start + BATCH] for start in range(0, len(nuggets), BATCH)]
-    found = await gather(
-        _vote(judge, question, answer, batch, vote)
-        for batch in batches
-        for vote in range(judge.votes)
-    )
-    replies = iter(found)
     judgments: list[Judgment] = []
-    for _ in batches:
-        votes = [next(replies) for _ in range(judge.votes)]
+    for start in range(0, len(nuggets), BATCH):
+        batch = nuggets[start : start + BATCH]
+        votes = await gather(
+            _vote(judge, question, answer, batch, vote) for vote in range(judge.votes)
+        )
         judgments += [Judgment(each, SUPPORT) for each in zip(*votes, strict=True)]
     return judgments
 
@@ -139,32 +138,27 @@ def nugget_scores(assigned: Sequence[NuggetAssignment]) -> dict[str, float]:
     `nugget_recall_weighted` counts a vital nugget once and any other half; the strict ones give
     nothing for partial support.
     """
-    return dict(_scores(assigned))
-
-
-def _scores(assigned: Sequence[NuggetAssignment]) -> Iterator[tuple[str, float]]:
+    found: dict[str, float] = {}
     vital = [each for each in assigned if each.vital]
     for name, those in (("nugget_recall", assigned), ("nugget_recall_vital", vital)):
         if those:
-            yield name, sum(each.credit for each in those) / len(those)
-            yield f"{name}_strict", sum(each.credit == 1 for each in those) / len(those)
-    if assigned:
-        weights = [1.0 if each.vital else 0.5 for each in assigned]
+            found[name] = sum(each.credit for each in those) / len(those)
+            found[f"{name}_strict"] = sum(each.credit == 1 for each in those) / len(those)
+    if weights := [1.0 if each.vital else 0.5 for each in assigned]:
         weighted = sum(w * each.credit for w, each in zip(weights, assigned, strict=True))
-        yield "nugget_recall_weighted", weighted / sum(weights)
+        found["nugget_recall_weighted"] = weighted / sum(weights)
+    return found
 
 
 async def ask_nugget_controls(
     judge: Judge, nuggets: Mapping[str, Sequence[str]], number: int
 ) -> JudgeControls | None:
-    """Each nugget as its own answer, and against another question's; `nuggets` by question."""
-    first = [(question, each[0]) for question, each in nuggets.items() if each]
-    pairs = control_pairs(first, number)
-    if not pairs:
-        return None
+    """Each nugget as its own answer, changed, and against another's; `nuggets` by question."""
+    known = [(question, each[0]) for question, each in nuggets.items() if each]
+    pairs = control_pairs(known, number)
 
-    async def ask(pair: tuple[str, str, str, bool]) -> Judgment:
-        question, answer, nugget, _ = pair
-        return (await assign_by_judge(judge, question, answer, [nugget]))[0]
+    async def ask(pair: ControlPair) -> Judgment:
+        return (await assign_by_judge(judge, pair.question, pair.answer, [pair.reference]))[0]
 
-    return await ask_controls(pairs, ask)
+    altered = altered_pairs(known, NEAR_MISSES * number)
+    return await ask_controls(pairs, ask, altered) if pairs else None

@@ -105,14 +105,6 @@ def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
     return found
 
 
-def invented_report(invented: Sequence[tuple[str, str]]) -> InventedCitations:
-    """Query ids with the ids of documents that are cited and do not exist: how many, and some."""
-    examples = [
-        InventedExample(query_id=query_id, doc_id=doc_id[:200]) for query_id, doc_id in invented[:3]
-    ]
-    return InventedCitations(ids=len(invented), examples=examples)
-
-
 class AnswerReport:
     """Builds the answers section of a report and the rows of `answers.jsonl`."""
 
@@ -134,14 +126,10 @@ class AnswerReport:
         self._results = results
         self._dataset = dataset
         self._config = config
-        self._scores = scores or self._measured(cases)
-
-    def _measured(self, cases: Sequence[AnswerCase]) -> Columns:
-        """Nothing is called unfaithful if there is no text to compare with."""
-        scores = measure_results(cases, self._results)
-        if self._dataset.documents or any(case.contexts for case in cases):
-            return scores
-        return {name: each for name, each in scores.items() if name not in _OF_TEXTS}
+        self._scores = scores or measure_results(cases, results)
+        # Nothing is called unfaithful if there is no text to compare with.
+        if not scores and not dataset.documents and not any(case.contexts for case in cases):
+            self._scores = {name: c for name, c in self._scores.items() if name not in _OF_TEXTS}
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
@@ -149,7 +137,8 @@ class AnswerReport:
         statistics = dict(self._statistics())
         for rated in results.criteria:
             statistics[rated.criterion.metric] = rated.statistic(config.seed)
-        poison = results.poison
+        poison, ended = results.poison, Counter(map(outcome, self._cases))
+        decided = ended.total() > ended[Outcome.UNDECIDED]
         return AnswersReport(
             questions=len(self._cases),
             answered=sum(case.answer is not None for case in self._cases),
@@ -161,10 +150,10 @@ class AnswerReport:
             judge=self._judge(),
             diagnosis=self._diagnosis(),
             counterfactuals=self._counterfactuals(),
-            invented_citations=invented_report(self._invented()),
+            invented_citations=self._invented(),
             trouble=results.trouble,
             note="; ".join(filter(None, (results.note, self._language_note))) or None,
-            outcomes=self._outcomes(),
+            outcomes={str(each): ended[each] for each in Outcome} if decided else {},
             criteria=[rated.record() for rated in results.criteria],
             findings=self._findings,
             poison=poison_report(poison, config.seed, private=config.private) if poison else None,
@@ -209,28 +198,29 @@ class AnswerReport:
             if rated.ratings[query_id].reason
         }
         return {
-            "votes": [_vote_word(each) for each in judgment.votes] if judgment and asked else None,
+            "votes": [(each or "unparseable").lower() for each in judgment.votes]
+            if judgment and asked
+            else None,
             "diagnosis": self._diagnoses.get(query_id),
             "answer_length": case.answer_length if case.answer_length > MAX_ANSWER else None,
             "counterfactuals": {name: each for name, each in tried.items() if each is not None},
             "differences": case_differences(case),
             "reasons": reasons,
             "nuggets": results.nuggets and list(results.nuggets.assigned.get(query_id, ())),
-            "poison": self._poisoned.get(query_id),
+            "poison": results.poison.outcomes.get(query_id) if results.poison else None,
         }
 
-    @cached_property
-    def _poisoned(self) -> Mapping[str, dict[str, str]]:
-        return self._results.poison.outcomes() if self._results.poison else {}
-
-    def _invented(self) -> list[tuple[str, str]]:
-        if (known := self._dataset.corpus_ids) is None:
-            return []
-        return [
-            (case.query_id, each)
+    def _invented(self) -> InventedCitations:
+        """Citations of documents that do not exist; in a log, of contexts that its row lacks."""
+        known, is_log = self._dataset.corpus_ids, not self._config.target
+        if known is None and not is_log:
+            return InventedCitations(ids=0)
+        found = [
+            InventedExample(query_id=case.query_id, doc_id=each[:200])
             for case in self._cases
-            for each in unknown_citations(case.citations, known)
+            for each in unknown_citations(case.citations, case.retrieved if is_log else known or ())
         ]
+        return InventedCitations(ids=len(found), examples=found[:3])
 
     def _without_reference(self) -> int:
         """How many questions of the split are not asked, because only others have a reference.
@@ -264,56 +254,43 @@ class AnswerReport:
         return BY_VALUES if any(case.reference.answer for case in self._cases) else BY_DECLINING
 
     def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
+        results, seed = self._results, self._config.seed
         for name, column in self._scores.items():
             if not column:
                 continue
-            values = np.array(list(column.values()))
             bounds = TRUTHFULNESS_BOUNDS if name == "truthfulness" else SCORES
-            summary = summarize(values, seed=self._config.seed, bounds=bounds)
-            metric = ANSWER_METRICS.get(name)
+            summary = summarize(np.array(list(column.values())), seed=seed, bounds=bounds)
             # 0 is the best of a rate of faults: no mean is too high for it.
             ceiling = None if name in LOWER_IS_BETTER else 1.0
-            if metric is not None:
+            if (metric := ANSWER_METRICS.get(name)) is not None:
                 covered = [case for case in self._cases if case.query_id in column]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
-            yield name, answer_statistic(summary, ceiling, self._how(name))
-
-    def _how(self, name: str) -> str:
-        if name == "correctness":
-            return self._correctness_by
-        if name in NUGGET_METRICS and self._results.nuggets:
-            return self._results.nuggets.how(name)
-        if name in MODEL_METRICS and self._results.support:
-            return f"{MODEL_METRICS[name]}, by {self._results.support.words}"
-        return ANSWER_METRIC_WORDS[name]
-
-    def _outcomes(self) -> dict[str, int]:
-        """How many questions ended in each way; none if nothing is decided."""
-        counts = Counter(outcome(case) for case in self._cases)
-        decided = counts.total() - counts[Outcome.UNDECIDED]
-        return {str(each): counts[each] for each in Outcome} if decided else {}
+            how = self._correctness_by if name == "correctness" else ANSWER_METRIC_WORDS[name]
+            if name in NUGGET_METRICS and results.nuggets:
+                how = results.nuggets.how(name)
+            elif name in MODEL_METRICS and results.support:
+                how = f"{how}, by {results.support.words}"
+            yield name, answer_statistic(summary, ceiling, how)
 
     @cached_property
     def _undecided(self) -> UndecidedAnswers | None:
         """The questions that there is nothing to decide by; None if there are none, or if the
         judge did not finish.
         """
-        known = (self._results.verdict_of(case) for case in self._cases)
-        pairs = zip(self._cases, known, strict=True)
-        left = [case for case, each in pairs if each.correct is None and each.judgment is None]
+        known = {case.query_id: self._results.verdict_of(case) for case in self._cases}
+        left = [
+            case
+            for case in self._cases
+            if known[case.query_id].correct is None and known[case.query_id].judgment is None
+        ]
         if self._results.trouble or not left:
             return None
         no_facts = sum(case.reference.answer != "" for case in left)
         where = "answers.jsonl" if self._dataset.queries else "the rows"
-        reasons = {
-            f"the references have no key facts or values; add --judge, or facts in {where}": (
-                no_facts
-            ),
-            "there is no reference answer": len(left) - no_facts,
-        }
-        found = {why: number for why, number in reasons.items() if number}
-        words = [f"for {number} of them {why}" for why, number in found.items()]
-        why = "; ".join(words if len(found) > 1 else found)
+        lacking = f"the references have no key facts or values; add --judge, or facts in {where}"
+        why = lacking if no_facts else "there is no reference answer"
+        if 0 < no_facts < len(left):
+            why = f"for {no_facts} of them {lacking}; for the others there is no reference answer"
         return UndecidedAnswers(number=len(left), of=len(self._cases), why=why)
 
     @cached_property
@@ -392,19 +369,15 @@ class AnswerReport:
         return report.model_copy(update={"sentence": sentence})
 
     def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:
-        found = self._results.counterfactuals
-        if found is None:
+        if (found := self._results.counterfactuals) is None:
             return None
-        tried: dict[ContextName, CounterfactualCount] = {}
-        for name in CONTEXT_NAMES:
-            values = [getattr(each, name) for each in found.values()]
-            decided = [value for value in values if value is not None]
-            tried[name] = CounterfactualCount(asked=len(decided), right=sum(decided))
-        return tried
-
-
-def _vote_word(vote: str | None) -> str:
-    return "unparseable" if vote is None else vote.lower()
+        tried = {name: [getattr(each, name) for each in found.values()] for name in CONTEXT_NAMES}
+        return {
+            name: CounterfactualCount(
+                asked=sum(each is not None for each in right), right=sum(filter(None, right))
+            )
+            for name, right in tried.items()
+        }
 
 
 def _with_verdict(case: AnswerCase, results: AnswerResults) -> AnswerCase:

@@ -222,10 +222,10 @@ async def is_injected(judge: Judge, case: AnswerCase) -> bool:
     first = correctness_prompt(question, planted, _WRONG_REFERENCE)
     if (await judge.ask("control", [first], TRUTH)).verdict is not True:
         return False
-    if (await judge.correctness(question, planted, _WRONG_REFERENCE)).verdict is not True:
-        return False
     if (await judge.correctness(question, wrong, _WRONG_REFERENCE)).verdict is True:
         return False  # it calls this right without a word: the controls are about such a judge
+    if (await judge.correctness(question, planted, _WRONG_REFERENCE)).verdict is not True:
+        return False
     if not rest:
         return True
     return (await judge.correctness(case.question, "\n".join(rest), expected)).verdict is not True

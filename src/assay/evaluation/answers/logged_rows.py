@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from assay.answers.answer_metrics import (
     Columns,
-    unknown_citations,
 )
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import read_criteria
@@ -25,7 +24,6 @@ from assay.data.traces import read_log
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers.answer_report import (
     AnswerReport,
-    invented_report,
     measure_results,
 )
 from assay.evaluation.answers.asking_again import CounterfactualRunner
@@ -239,7 +237,6 @@ class _Log:
     scores: Columns = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     refused: int = 0
-    invented: list[tuple[str, str]] = field(default_factory=list)
     cites: bool = False
     unresolved: int = 0
     has_contexts: bool = False
@@ -272,9 +269,6 @@ class _Log:
 
     def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
         case = logged_case(row, query_id)
-        self.invented += [
-            (query_id, each) for each in unknown_citations(case.citations, case.retrieved)
-        ]
         if cites_without_ids(row):
             self.unresolved += 1
         else:
@@ -324,7 +318,7 @@ class _Log:
 
     def corrections(self, note: str | None) -> dict[str, object]:
         """What a report of logged rows, which has this note, says otherwise than that of a run."""
-        changes: dict[str, object] = {"invented_citations": invented_report(self.invented)}
+        changes: dict[str, object] = {}
         if not any(case.answerable and case.needed for case in self.cases):
             changes["diagnosis"] = None
         notes = [note] if note else []

@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 
 import orjson
 
@@ -48,7 +49,7 @@ class PoisonedAnswer:
     answer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PoisonRun:
     """What came of all planted documents."""
 
@@ -72,6 +73,7 @@ class PoisonRun:
             groups[str(each.document.kind)].append(each)
         return groups
 
+    @cached_property
     def outcomes(self) -> Mapping[str, dict[str, str]]:
         """The outcomes by kind of each question that has any, by its id."""
         found: defaultdict[str, dict[str, str]] = defaultdict(dict)
