@@ -73,13 +73,15 @@ def test_fields_are_read_whatever_editor_wrote_them(tmp_path: Path, content: str
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "asks nothing"),
-        ("---\nscale: 5-1\n---\nHow?", "its scale must be yes/no or like 1-5, got '5-1'"),
-        ("---\ncolor: red\n---\nHow?", "has the field 'color'; it may have name and scale"),
-        ("---\nname: a/b\n---\nHow?", "its name must be of letters"),
-        ("---\nname: a\x1b[31m<b>\n---\nHow?", r"letters, digits and _, got 'a\\x1b"),
-        ("---\nscale: 1-5\nscale: 1-3\n---\nHow?", "it may have name and scale once"),
-        ("---\nscale: 1-5\nHow deep?", "no second line --- after its fields"),
+        ("", "text: String should have at least 1 character"),
+        ("---\nscale: 5-1\n---\nHow?", "levels: Tuple should have at least 2 items"),
+        ("---\nscale: 1-50\n---\nHow?", "levels: Tuple should have at most 11 items"),
+        ("---\nscale: much\n---\nHow?", "is not a criterion"),
+        ("---\ncolor: red\n---\nHow?", "a field is unknown or there twice"),
+        ("---\nname: a/b\n---\nHow?", "name: String should match pattern .* got 'a/b'"),
+        ("---\nname: a\x1b[31m<b>\n---\nHow?", r"got 'a\\x1b"),
+        ("---\nscale: 1-5\nscale: 1-3\n---\nHow?", "a field is unknown or there twice"),
+        ("---\nscale: 1-5\nHow deep?", "between two lines ---"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, content: str, message: str) -> None:

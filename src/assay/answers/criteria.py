@@ -11,19 +11,23 @@ numbers is written `1-5`. What follows is shown to the judge as it is, examples 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from assay.answers.judge import Judge, Judgment
 from assay.answers.judge_controls import ControlPair, ask_controls
 from assay.errors import DataError
 from assay.files import read_text_file
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
-from assay.metrics.figures import CRITERION_PREFIX, is_criterion_name
+from assay.metrics.figures import CRITERION_PREFIX
 
 VOTES = 2
 _MAX_FILE = 64 * 2**10
-_WIDEST = 10
+_REMEDY = "it has name and scale (yes/no or like 1-5) between two lines ---, then the question"
 _CONTROL_WORD = "kestrels"
 _CONTROLS = (
     ControlPair("Which bird nests on the tower?", "A pair of kestrels does.", "", True),
@@ -37,9 +41,9 @@ _CONTROLS = (
 class Criterion:
     """What an answer is rated by; `levels` are the allowed replies, worst first."""
 
-    name: str
-    text: str
-    levels: tuple[str, ...] = ("NO", "YES")
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,64}$")]
+    text: Annotated[str, Field(min_length=1)]
+    levels: Annotated[tuple[str, ...], Field(min_length=2, max_length=11)] = ("NO", "YES")
 
     @property
     def metric(self) -> str:
@@ -70,45 +74,41 @@ def read_criteria(path: Path) -> list[Criterion]:
     for file in files:
         try:
             criterion = _parse(read_text_file(file, encoding="utf-8-sig", limit=_MAX_FILE), file)
-            if criterion.name in criteria:
-                raise ValueError(f"has the name of another criterion, {criterion.name!r}")
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", file=file) from None
         except UnicodeDecodeError:
             raise DataError("is not UTF-8", file=file) from None
-        except ValueError as error:
-            raise DataError(str(error), file=file) from None
-        criteria[criterion.name] = criterion
+        except (ValidationError, ValueError) as error:
+            raise DataError(f"is not a criterion: {_why(error)}; {_REMEDY}", file=file) from None
+        if criteria.setdefault(criterion.name, criterion) is not criterion:
+            raise DataError(f"has the name of another criterion, {criterion.name!r}", file=file)
     return list(criteria.values())
 
 
+def _why(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{first['loc'][0]}: {first['msg']}, got {str(first['input'])[:60]!r}"
+    return str(error)
+
+
 def _parse(text: str, path: Path) -> Criterion:
-    """One criterion; `ValueError` says what is wrong with it."""
+    """One criterion; `ValueError` for one that is wrong."""
     lines = [line.rstrip() for line in text.splitlines()]
-    fields: dict[str, str] = {}
+    fields = {"name": path.stem, "scale": "yes/no"}
     if lines[:1] == ["---"]:
-        if "---" not in lines[1:]:  # else its scale would be part of the question
-            raise ValueError("begins with --- and has no second line --- after its fields")
-        end = lines.index("---", 1)
-        for line in filter(None, lines[1:end]):
-            key, _, value = (part.strip() for part in line.partition(":"))
-            if key not in ("name", "scale") or key in fields:
-                raise ValueError(f"has the field {key[:60]!r}; it may have name and scale once")
-            fields[key] = value
+        end = lines.index("---", 1)  # raises without one: else a scale would be part of the text
+        given = [line.partition(":") for line in filter(None, lines[1:end])]
+        fields |= {key.strip(): value.strip() for key, _, value in given}
+        if len(fields) > 2 or len({key for key, *_ in given}) < len(given):
+            raise ValueError("a field is unknown or there twice")
         lines = lines[end + 1 :]
-    name = fields.get("name", path.stem).lower().replace("-", "_").replace(" ", "_")
-    if not is_criterion_name(name):
-        raise ValueError(f"its name must be of letters, digits and _, got {name[:60]!r}")
-    if not (body := "\n".join(lines).strip()):
-        raise ValueError("asks nothing: write the question below the fields")
-    scale = fields.get("scale", "yes/no").lower()
-    if scale == "yes/no":
-        return Criterion(name, body)
-    first, _, last = scale.partition("-")
-    numbers = [int(end) for end in (first, last) if end.isdecimal() and len(end) < 3]
-    if len(numbers) != 2 or not 1 <= numbers[1] - numbers[0] <= _WIDEST:
-        raise ValueError(f"its scale must be yes/no or like 1-5, got {scale[:60]!r}")
-    return Criterion(name, body, tuple(map(str, range(numbers[0], numbers[1] + 1))))
+    name = fields["name"].lower().replace("-", "_").replace(" ", "_")
+    levels: tuple[str, ...] = ("NO", "YES")
+    if (scale := fields["scale"].lower()) != "yes/no":
+        low, high = map(int, scale[:6].split("-"))
+        levels = tuple(map(str, range(low, min(high, low + 100) + 1)))
+    return Criterion(name=name, text="\n".join(lines).strip(), levels=levels)
 
 
 async def rate_answer(

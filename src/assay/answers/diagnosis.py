@@ -168,12 +168,30 @@ def summarize_diagnoses(
     decided = len(cases) - undecided
     if not decided:
         return None
-    questions = decided + judged_open
-    components = Counter(each.half for each in diagnoses.values() if each.half)
+    why = f": {why_undecided}" if why_undecided else ""
+    unknown = f"{undecided} of {len(cases)} questions are undecided{why}." if undecided else ""
+    if diagnoses:
+        said = _advice(diagnoses, decided, tried)
+    elif undecided > MAX_UNDECIDED * len(cases):
+        said, unknown = f"{unknown} The other {decided} are right.", ""
+    elif findings:
+        right = f"{decided} of {len(cases)}" if undecided else f"All {decided}"
+        said = f"{right} answers are right, but see the findings."
+    else:
+        right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
+        said = f"Nothing to fix: {right} questions are right."
     counts = Counter(each.failure for each in diagnoses.values())
-    memory = [each for each in cases if ended[each.query_id] is Outcome.RIGHT and each.answerable]
+    components = Counter(each.half for each in diagnoses.values() if each.half)
+    questions = decided + judged_open
+    found: Counter[tuple[bool, bool]] = Counter(
+        (has_evidence(case), ended[case.query_id] is Outcome.RIGHT)
+        for case in cases
+        if case.answerable
+        and case.needed  # of others nobody knows what the evidence is
+        and ended[case.query_id] not in (Outcome.FAILED, Outcome.UNDECIDED)
+    )
     return DiagnosisReport(
-        sentence=_sentence(cases, diagnoses, undecided, findings, tried, why_undecided),
+        sentence=f"{said} {unknown}".strip(),
         questions=questions,
         undecided=judged_open,
         wrong=len(diagnoses),
@@ -181,38 +199,21 @@ def summarize_diagnoses(
         points={str(part): 100 * components[part] / questions for part in Component},
         settled=sum(each.settled for each in diagnoses.values()),
         from_memory=sum(
-            bool((others or {}).get(each.query_id, NOT_TRIED).no_context) for each in memory
+            bool(each.no_context) and ended[query_id] is Outcome.RIGHT
+            for query_id, each in (others or {}).items()
         ),
-        quadrants=quadrants(cases),
+        quadrants=Quadrants(
+            evidence_right=found[True, True],
+            evidence_wrong=found[True, False],
+            no_evidence_right=found[False, True],
+            no_evidence_wrong=found[False, False],
+        ),
         tried=tried,
     )
 
 
-def _sentence(
-    cases: Sequence[AnswerCase],
-    diagnoses: Mapping[str, AnswerDiagnosis],
-    undecided: int,
-    findings: Sequence[AnswerFinding],
-    tried: bool,
-    why_undecided: str,
-) -> str:
-    """What to fix first, how sure that is, and what nobody knows."""
-    decided, why = len(cases) - undecided, f": {why_undecided}" if why_undecided else ""
-    unknown = f"{undecided} of {len(cases)} questions are undecided{why}." if undecided else ""
-    if diagnoses:
-        said = _advice(diagnoses, decided, tried)
-    elif undecided > MAX_UNDECIDED * len(cases):
-        return f"{unknown} The other {decided} are right."
-    elif findings:
-        right = f"{decided} of {len(cases)}" if undecided else f"All {decided}"
-        said = f"{right} answers are right, but see the findings."
-    else:
-        right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
-        said = f"Nothing to fix: {right} questions are right."
-    return f"{said} {unknown}".strip()
-
-
 def _advice(diagnoses: Mapping[str, AnswerDiagnosis], decided: int, tried: bool) -> str:
+    """What to fix first, and how sure that is."""
     wrong = len(diagnoses)
     halves = Counter(each.half for each in diagnoses.values() if each.half)
     if not halves:
@@ -234,21 +235,3 @@ def _advice(diagnoses: Mapping[str, AnswerDiagnosis], decided: int, tried: bool)
     if all(each.settled for each in diagnoses.values() if each.half):
         return advice
     return f"{advice} This is an estimate{'' if tried else '; --counterfactuals confirms it'}."
-
-
-def quadrants(cases: Sequence[AnswerCase]) -> Quadrants:
-    """Retrieval against generation: was the evidence retrieved, and was the answer right?
-
-    Only of decided questions with expected ids: of others nobody knows what the evidence is.
-    """
-    counts: Counter[tuple[bool, bool]] = Counter()
-    for case in cases:
-        ended = outcome(case)
-        if case.answerable and case.needed and ended not in (Outcome.FAILED, Outcome.UNDECIDED):
-            counts[has_evidence(case), ended is Outcome.RIGHT] += 1
-    return Quadrants(
-        evidence_right=counts[True, True],
-        evidence_wrong=counts[True, False],
-        no_evidence_right=counts[False, True],
-        no_evidence_wrong=counts[False, False],
-    )
