@@ -403,11 +403,7 @@ DOCUMENTS = {"d1": {"title": "Tea", "text": "Steep."}, "d2": {"title": "", "text
                 {"id": ["d1", "d2"], "title": ["Tea", ""], "text": ["Steep.", "Because."]}
             ),
         ),
-        (
-            QUERIES,
-            JUDGMENTS,
-            {"d1": Document("d1", "Tea", "Steep."), "d2": "Because."},
-        ),
+        (QUERIES, JUDGMENTS, {**DOCUMENTS, "d2": "Because."}),
     ],
 )
 def test_every_form_gives_the_same_data_set(

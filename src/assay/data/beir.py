@@ -165,9 +165,7 @@ def read_files(
         _collect_files(asked, "queries", _query, findings, queries.setdefault)
     for split, members in sorted(paths.qrels.items()):
         with findings.errors_collected():
-            grades: dict[str, dict[str, int]] = {}
-            for path in members:
-                _read_grades(files[path], grades, findings)
+            grades = _read_split([files[path] for path in members], findings)
             label = PurePosixPath(members[0]).name
             if not grades:
                 findings.note("splits without judgments", repr(label))
@@ -198,14 +196,17 @@ def read_documents(files: Sequence[TextFile | Path], findings: Findings) -> Mapp
     return documents
 
 
-def _read_grades(file: TextFile, judgments: dict[str, dict[str, int]], findings: Findings) -> None:
-    """Add judgments from a table, or from a file of TREC's four or BEIR's three columns."""
-    if table_suffix(Path(file.label)) == ".tsv":
-        read_judgments(file, findings, judgments)
-        return
-    for row in findings.sound(read_table(file)):
-        with findings.errors_collected():
-            _add_judgment(row, judgments)
+def _read_split(files: Iterable[TextFile], findings: Findings) -> dict[str, dict[str, int]]:
+    """Judgments from tables, or from files of TREC's four or BEIR's three columns."""
+    grades: dict[str, dict[str, int]] = {}
+    for file in files:
+        if table_suffix(Path(file.label)) == ".tsv":
+            read_judgments(file, findings, grades)
+            continue
+        for row in findings.sound(read_table(file)):
+            with findings.errors_collected():
+                _add_judgment(row, grades)
+    return grades
 
 
 def _collect_files(
@@ -427,14 +428,19 @@ def dataset_from_dicts(
     """See `Dataset.from_dicts`."""
     asked: dict[str, Query] = {}
     found: dict[str, Document] = {}
+    judged: dict[str, dict[str, int]] = {}
     _collect(_rows_by_id(queries, "queries", "query_id"), _query, Findings(), asked.setdefault)
     if not asked or not all(query.text for query in asked.values()):
         raise DataError("queries must be texts, at least one, such as {'q1': 'How long?'}")
-    given = _rows_by_id(documents if documents is not None else {}, "documents", "doc_id")
-    _collect(given, _document, Findings(), found.setdefault)
-    judged: dict[str, dict[str, int]] = {}
+    if documents is not None:
+        rows = _rows_by_id(documents, "documents", "doc_id")
+        _collect(rows, _document, Findings(), found.setdefault)
     if isinstance(judgments, Mapping):
-        judgments = list(_judgment_rows(judgments))
+        judgments = [
+            {"query_id": query_id, "doc_id": doc_id, "grade": grade}
+            for query_id, grades in judgments.items()
+            for doc_id, grade in _grades(query_id, grades).items()
+        ]
     for row in Findings().sound(rows_of(judgments, "judgments")):
         if (query_id := _add_judgment(row, judged)) not in asked:
             row.fail(f"there is no query {query_id!r}")
@@ -449,27 +455,16 @@ def dataset_from_dicts(
 
 def _rows_by_id(values: object, source: str, key: str) -> Iterator[Record | DataError]:
     """Rows as they are; `{id: value}` becomes a row with its id as the column `key`."""
-    if not isinstance(values, Mapping):
-        return rows_of(values, source)
-    rows = []
-    for identifier, value in values.items():
-        if isinstance(value, Document):
-            fields = {"title": value.title, "text": value.text, "metadata": dict(value.metadata)}
-        elif isinstance(value, Query):
-            fields = {"text": value.text, "tags": list(value.tags)}
-        else:
-            fields = dict(value) if isinstance(value, Mapping) else {"text": value}
-        rows.append({**fields, key: identifier})
-    return rows_of(rows, source)
+    if isinstance(values, Mapping):
+        values = [
+            {**(value if isinstance(value, Mapping) else {"text": value}), key: identifier}
+            for identifier, value in values.items()
+        ]
+    return rows_of(values, source)
 
 
-def _judgment_rows(judgments: Mapping[Any, Any]) -> Iterator[JsonObject]:
-    for query_id, grades in judgments.items():
-        if isinstance(grades, str) or not isinstance(grades, Iterable):
-            raise DataError(
-                f"judgments: query {query_id!r} must have {{id: grade}} or a list of ids, got "
-                f"{short_repr(grades)}"
-            )
-        pairs = grades.items() if isinstance(grades, Mapping) else ((doc, 1) for doc in grades)
-        for doc_id, grade in pairs:
-            yield {"query_id": query_id, "doc_id": doc_id, "grade": grade}
+def _grades(query_id: object, grades: object) -> Mapping[Any, Any]:
+    if isinstance(grades, str) or not isinstance(grades, Iterable):
+        what = f"judgments: query {query_id!r} must have {{id: grade}} or a list of ids"
+        raise DataError(f"{what}, got {short_repr(grades)}")
+    return grades if isinstance(grades, Mapping) else dict.fromkeys(grades, 1)

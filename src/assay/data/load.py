@@ -88,11 +88,6 @@ def load_dataset(
         DataError: Its files are wrong; the message names file and line.
         DownloadError: It could not be downloaded.
     """
-    if not isinstance(name, str | PathLike):
-        raise UsageError(
-            f"a data set is a name or a path, got a value of type {type(name).__name__}; make one "
-            "from values with assay.Dataset.from_dicts or from_rows"
-        )
     return _read(name, columns, progress, Findings())
 
 
@@ -102,6 +97,11 @@ def _read(
     progress: Progress,
     findings: Findings,
 ) -> Dataset:
+    if not isinstance(name, str | PathLike):
+        raise UsageError(
+            f"a data set is a name or a path, got {type(name).__name__}; make one from values "
+            "with assay.Dataset.from_dicts or from_rows"
+        )
     if columns and not is_table(name):
         raise UsageError(
             f"columns can be named only for a table ({', '.join(SUFFIXES)}), not for {str(name)!r}"
@@ -142,9 +142,9 @@ def require_dataset(name: str | Path) -> None:
     if near := closest(prefix.replace("-", "_") if colon else prefix, names, cutoff=0.7):
         hint = f". Did you mean {names[near]!r}?"
     raise UsageError(
-        f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}, and "
-        f"{', '.join(f'{prefix}:NAME' for prefix in SOURCES)}; or pass a folder, a zip or a table "
-        f"of questions (.csv, .tsv, .jsonl, .parquet){hint}"
+        f"no data set {str(name)!r}: pass {', '.join(KNOWN)}, "
+        f"{', '.join(f'{prefix}:NAME' for prefix in SOURCES)}, or the path of a folder, a zip or "
+        f"a table (.csv, .tsv, .jsonl, .parquet){hint}"
     )
 
 

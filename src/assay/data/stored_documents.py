@@ -37,6 +37,7 @@ _CACHE_KB = 128 << 10
 _BATCH = 1000
 _KNOWN = "SELECT 1 FROM documents WHERE id = ?"
 _RECORD = "SELECT record FROM documents WHERE id = ?"
+_SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 
 # As `dict.setdefault`: the first document of an id is kept and returned.
 KeepDocument = Callable[[str, Document], Document]
@@ -61,20 +62,20 @@ class StoredDocuments(Mapping[str, Document]):
         return isinstance(key, str) and bool(self._first(_KNOWN, key))
 
     def __getitem__(self, key: str) -> Document:
-        record = self._first(_RECORD, key)
-        if record is None:
+        if (record := self._first(_RECORD, key)) is None:
             raise KeyError(key)
         return _document(key, record)
 
-    def values(self) -> "StoredValues":
+    def values(self) -> "_StoredValues":
         """The documents, read as they are needed."""
-        return StoredValues(self)
+        return _StoredValues(self)
 
     def read(self, rows: slice = slice(None)) -> Iterator[Document]:
         """The documents in these places, in order; by default, all."""
-        found = self._rows("record", rows.start or 0)
-        some = found if rows.stop is None else islice(found, rows.stop - (rows.start or 0))
-        return (_document(identifier, record) for identifier, record in some)
+        start = rows.start or 0
+        count = None if rows.stop is None else rows.stop - start
+        found = islice(self._rows("record", start), count)
+        return (_document(identifier, record) for identifier, record in found)
 
     def cached_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
         """A hash of the data set, computed once: it reads every document. `rest` is a hash of all
@@ -84,7 +85,7 @@ class StoredDocuments(Mapping[str, Document]):
             return found
         computed = compute()
         with suppress(sqlite3.Error), self._lock, self._database:  # else it is computed again
-            _set_fact(self._database, f"fingerprint {rest}", computed)
+            self._database.execute(_SET_FACT, (f"fingerprint {rest}", computed))
         return computed
 
     def fact(self, name: str) -> str:
@@ -100,23 +101,18 @@ class StoredDocuments(Mapping[str, Document]):
         return None if found is None else found[0]
 
     def _rows(self, column: str, start: int = 0) -> Iterator[tuple[str, bytes]]:
-        query = (
-            f"SELECT place, id, {column} FROM documents WHERE place > ? ORDER BY place "
-            f"LIMIT {_BATCH}"
-        )
+        query = f"SELECT place, id, {column} FROM documents WHERE place > ? ORDER BY place LIMIT ?"
         place = start - 1
         while True:
             with self._lock:
-                rows = self._database.execute(query, (place,)).fetchall()
+                rows = self._database.execute(query, (place, _BATCH)).fetchall()
             if not rows:
                 return
             yield from ((identifier, record) for _, identifier, record in rows)
             place = rows[-1][0]
 
 
-class StoredValues(ValuesView[Document]):
-    """The documents of a corpus on the disk, for as many passes as needed."""
-
+class _StoredValues(ValuesView[Document]):
     _mapping: StoredDocuments
 
     def __iter__(self) -> Iterator[Document]:
@@ -179,10 +175,13 @@ def _build(path: Path, read: Callable[[KeepDocument, Findings], None]) -> None:
                 return _document(key, database.execute(_RECORD, (key,)).fetchone()[0])
 
             read(keep, noted)
-            _set_fact(database, "count", str(count))
-            # As `Dataset.corpus_fingerprint` has it, which would read them all once more.
-            _set_fact(database, "fingerprint documents", digest.hexdigest())
-            _set_fact(database, "findings", orjson.dumps(noted.seen).decode())
+            facts = {
+                "count": str(count),
+                # As `Dataset.corpus_fingerprint` has it, which would read them all once more.
+                "fingerprint documents": digest.hexdigest(),
+                "findings": orjson.dumps(noted.seen).decode(),
+            }
+            database.executemany(_SET_FACT, facts.items())
             database.commit()
         sync_file(part)
         part.rename(path)
@@ -197,10 +196,6 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _document(identifier: str, record: bytes) -> Document:
     title, text, metadata = parse_json(record)
     return Document(identifier, title, text, metadata)
-
-
-def _set_fact(database: sqlite3.Connection, name: str, value: str) -> None:
-    database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
 
 def _key(files: Sequence[TextFile]) -> tuple[str, str]:
