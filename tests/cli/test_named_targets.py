@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.app import app
-from assay.cli.settings import NamedTarget, named_target, read_settings
+from assay.cli.settings import named_target, read_settings
 from assay.errors import UsageError
 
 FILE = """
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_name_stands_for_a_target_with_its_settings(folder: Path) -> None:
-    assert named_target("docs", folder) == NamedTarget(
+    assert named_target("docs", folder) == (
         "rest:http://localhost:9200/{query}",
         {
             "map": ("ids=hits[].id",),

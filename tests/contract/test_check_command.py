@@ -117,7 +117,6 @@ async def test_inputs_can_be_given() -> None:
         (["localhost"], "not URL=TASK"),
         (["http://localhost=T", "--inputs", "{"], "--inputs must be a JSON object"),
         (["http://localhost=T", "--inputs", "[]"], "must be a JSON object"),
-        (["http://localhost=T", "--level", "may"], "--level must be one of must, should, ours"),
         (["http://localhost=T", "--skip", "nonsense"], "unknown check 'nonsense'"),
         ([], "AGENT_CONTRACT_TARGETS"),
     ],

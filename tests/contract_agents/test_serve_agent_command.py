@@ -46,7 +46,7 @@ def test_one_agent_is_served_at_the_root_and_ends_when_told(tmp_path: Path) -> N
     ("arguments", "message"),
     [
         (["SUMMARISE"], "error: no agent for 'SUMMARISE'; choose from: RAG_RETRIEVE"),
-        (["all", "--mode", "psychic"], "error: --mode must be one of bm25"),
+        (["all", "--mode", "psychic"], "'psychic' is not one of 'bm25'"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_served(arguments: list[str], message: str) -> None:

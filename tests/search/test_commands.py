@@ -142,7 +142,6 @@ def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
     [
         (["search", ""], "the query is empty"),
         (["search", "tea", "--top-k", "0"], "top_k must be from 1 to 100, got 0"),
-        (["search", "tea", "--mode", "magic"], "mode must be one of"),
         (
             ["search", "tea", "--embedder", "onnx:x", "--dataset", "notes"],
             "has no model.onnx",

@@ -46,7 +46,7 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _NAMES = [setting.name for setting in command_settings()]
 
 
-@with_settings(_NAMES, conditions=True)
+@with_settings(_NAMES, grouped=True)
 def evaluate(
     context: click.Context,
     target: Annotated[

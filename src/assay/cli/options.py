@@ -247,11 +247,12 @@ def use_named_target(
     found = named_target(target or "")
     if found is None:
         return target
-    for param, value in found.options.items():
+    address, of_target = found
+    for param, value in of_target.items():
         other_data = param == "columns" and is_given(context, "dataset")
         if param in options and not is_given(context, param) and not other_data:
             options[param] = value
-    return found.target
+    return address
 
 
 def require_used(context: click.Context, names: Container[str], why: str) -> None:

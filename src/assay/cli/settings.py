@@ -17,11 +17,11 @@ preset = "opensearch:docs"
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.old_options import current_keys
+from assay.cli.old_options import REMOVED, current_keys
 from assay.cli.verb import VerbCommand, VerbGroup
 from assay.errors import UsageError, did_you_mean
 from assay.files import PROJECT_FILE, find_project_file, read_project_file
@@ -45,7 +45,7 @@ def verb_defaults(command: VerbCommand, context: click.Context) -> dict[str, Any
     _require_tables(root, content)
     if not _options_in(content).keys() <= _params(command).keys():  # perhaps those of other verbs
         _require_keys(content, *(each for _, each in root.all_verbs()))
-    return verb_values(command, words, content)
+    return _verb_values(command, words, content)
 
 
 def read_settings(root: VerbGroup, folder: Path | None = None) -> dict[tuple[str, ...], Any]:
@@ -54,19 +54,17 @@ def read_settings(root: VerbGroup, folder: Path | None = None) -> dict[tuple[str
     _require_tables(root, content)
     every = dict(root.all_verbs())
     _require_keys(content, *every.values())
-    return {words: verb_values(command, words, content) for words, command in every.items()}
+    return {words: _verb_values(command, words, content) for words, command in every.items()}
 
 
-def verb_values(
+def _verb_values(
     command: VerbCommand, words: Sequence[str], content: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The values for a verb: those of the top level, then those of its tables."""
     params = _params(command)
-    values = {
-        name: value
-        for name, value in _options_in(content, params).items()
-        if not (words[0] in _OWN_DATA and name in _OF_DATA)
-    }
+    values = _options_in(content, params)
+    if words[0] in _OWN_DATA:
+        values = {name: value for name, value in values.items() if name not in _OF_DATA}
     table: Any = content
     for word in words:
         table = table.get(word, {})
@@ -115,8 +113,9 @@ def _require_keys(table: Mapping[str, Any], *commands: click.Command, place: str
     known = {name: param for each in commands for name, param in _params(each).items()}
     for name in _options_in(table, known):
         if name not in known:
+            instead = REMOVED.get(f"--{name.replace('_', '-')}", "see: assay COMMAND --help")
             raise UsageError(
-                f"{PROJECT_FILE}: {place}{name!r} is not an option; see: assay COMMAND --help"
+                f"{PROJECT_FILE}: {place}{name!r} is not an option; {instead}"
                 f"{did_you_mean(name, known)}"
             )
 
@@ -135,7 +134,10 @@ def _require_tables(group: VerbGroup, table: Mapping[str, Any]) -> None:
 
 
 def _value(param: click.Parameter, name: str, value: Any) -> Any:
-    """The value as click takes it: click would blame an option, not the file, for a wrong one."""
+    """The value as click takes it: click would blame an option, not the file, for a wrong one.
+
+    A path is relative to the file, which may be in a folder above.
+    """
     if param.multiple or param.nargs != 1:
         if isinstance(value, dict):
             return [f"{key}={text}" for key, text in value.items()]
@@ -146,33 +148,21 @@ def _value(param: click.Parameter, name: str, value: Any) -> Any:
         value = json.dumps(value)
     try:
         param.type.convert(str(value), param, None)
-    except (click.BadParameter, UsageError) as error:
+    except click.BadParameter as error:
         raise UsageError(f"{PROJECT_FILE}: {name!r}: {error}") from None
-    return _from_here(value, name, param.type)
-
-
-def _from_here(value: Any, name: str, kind: "click.ParamType[Any]") -> Any:
-    """A path of the file, which is relative to the file, seen from the working folder."""
     path = find_project_file()
     if path is None or path.parent == Path.cwd() or not isinstance(value, str):
         return value
     place = path.parent / value
-    is_path = isinstance(kind, click.Path) or (name == "dataset" and place.exists())
+    is_path = isinstance(param.type, click.Path) or (name == "dataset" and place.exists())
     return str(place) if is_path else value
 
 
-class NamedTarget(NamedTuple):
-    """A target and its options, by the names of the parameters of `assay eval`."""
+def named_target(name: str, folder: Path | None = None) -> tuple[str, dict[str, Any]] | None:
+    """The target that assay.toml calls `name` and its options, by the parameters of `assay eval`.
 
-    target: str
-    options: dict[str, Any]
-
-
-def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
-    """The target that assay.toml calls `name`; None if `name` is not a plain name of the file.
-
-    Raises `UsageError` for a table with an unknown key or a value of the wrong type, and for a
-    plain name that only resembles one of the file.
+    None if `name` is not a plain name of the file. Raises `UsageError` for a table with an unknown
+    key or a value of the wrong type, and for a plain name that only resembles one of the file.
     """
     if not name or ":" in name or Path(name).is_file():  # a table, meant as --dataset
         return None
@@ -190,8 +180,7 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
         raise UsageError(
             f'{PROJECT_FILE}: [target.{name}] needs target = "rest:URL", or any other target'
         )
-    options = read_option_table(table, f"{PROJECT_FILE}: [target.{name}]", "target")
-    return NamedTarget(target, options)
+    return target, read_option_table(table, f"{PROJECT_FILE}: [target.{name}]", "target")
 
 
 def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
@@ -203,6 +192,7 @@ def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
     found = {}
     for name in tables if isinstance(tables, dict) else ():
         if named := named_target(name, folder):
-            values = {names[param]: value for param, value in named.options.items()}
-            found[name] = RunConfig(target=named.target, **values)
+            target, options = named
+            values = {names[param]: value for param, value in options.items()}
+            found[name] = RunConfig(target=target, **values)
     return found

@@ -24,7 +24,6 @@ from typing import (
     Any,
     BinaryIO,
     NamedTuple,
-    TypeGuard,
     get_args,
     get_origin,
     get_type_hints,
@@ -34,15 +33,12 @@ import click
 
 from assay.cli.console import output_file, print_json, say, show
 from assay.cli.old_options import REMOVED, current_spelling, rename_variables
-from assay.errors import UsageError, closest, did_you_mean
+from assay.errors import closest, did_you_mean
 from assay.run.config import settings
 from assay.run.option import Group, Option
 from assay.run.settings import help_with_conditions, negative_flag
 
 GROUPS: tuple[str, ...] = get_args(Group)
-_MORE, _REST = "Other options", "Options"
-_MAX_IN_ONE_LIST = 12
-"""Up to here the options of a verb are one list."""
 _SETTINGS_RULE = (
     "Every option can also be set as ASSAY_NAME in the environment (ASSAY_TOP_K=10, several values "
     "separated by ;) and as a key of assay.toml (top_k = 10)."
@@ -132,11 +128,11 @@ def setting_option(name: str, help: str = "", **rules: Any) -> Param:
 
 
 def with_settings(
-    names: Iterable[str], help: Mapping[str, str] | None = None, *, conditions: bool = False
+    names: Iterable[str], help: Mapping[str, str] | None = None, *, grouped: bool = False
 ) -> Callable[[Verb], Verb]:
     """Give a verb the options of these settings of `assay eval`; it gets them as `**options`.
 
-    `help` is for those that the verb uses otherwise. With `conditions`, which `assay eval` itself
+    `help` is for those that the verb uses otherwise. With `grouped`, which `assay eval` itself
     has, the options are in groups, and their help names what they need.
     """
 
@@ -144,12 +140,11 @@ def with_settings(
         found = {}
         for name in names:
             setting = settings()[name]
-            param = _setting_param(setting)
-            if conditions:
-                words = help_with_conditions(setting)
-                param = replace(param, help=words, group=setting.group, usual=setting.usual)
-            found[name] = replace(param, help=(help or {}).get(name, param.help))
+            words = help_with_conditions(setting) if grouped else setting.help
+            param = replace(_setting_param(setting), help=(help or {}).get(name, words))
+            found[name] = replace(param, group=setting.group, usual=setting.usual)
         function.__settings__ = found  # type: ignore[attr-defined]
+        function.__grouped__ = grouped  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -176,6 +171,12 @@ class _Option(click.Option):
         return [part.strip() for part in value.split(self.param.separator) if part.strip()]
 
 
+class _Argument(click.Argument):
+    def __init__(self, *args: Any, param: Param, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.param = param
+
+
 def _click_param(name: str, param: Param, hint: Any, default: Any) -> click.Parameter:
     kind, several = _kind(hint)
     required = default is inspect.Parameter.empty
@@ -185,7 +186,8 @@ def _click_param(name: str, param: Param, hint: Any, default: Any) -> click.Para
     if param.is_argument:
         words = f"{param.metavar or name.upper()}{'...' * several}"
         metavar = words if required else f"[{words}]"
-        return click.Argument([name], nargs=-1 if several else 1, metavar=metavar, **rules)
+        rules |= {"nargs": -1 if several else 1, "metavar": metavar}
+        return _Argument([name], param=param, **rules)
     if kind is bool:
         rules = {"envvar": param.variable, "is_flag": True, "default": bool(default)}
     else:
@@ -207,21 +209,13 @@ def _kind(hint: Any) -> tuple[type, bool]:
 
 def _click_type(kind: type, param: Param) -> "click.ParamType[Any]":
     if param.choices:
-        return _Choice(param.choices)
+        return click.Choice(param.choices)
     if kind is int:
         low, high = (None if each is None else int(each) for each in (param.min, param.max))
         return click.IntRange(low, high)
     if kind is float:
         return click.FloatRange(param.min, param.max)
     return click.Path(path_type=Path) if kind is Path else click.STRING
-
-
-class _Choice(click.Choice[str]):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices:
-            flag = param.opts[0] if param else ""
-            raise UsageError(f"{flag} must be one of {', '.join(self.choices)}, got {value!r}")
-        return str(value)
 
 
 class VerbCommand(click.Command):
@@ -247,7 +241,7 @@ class VerbCommand(click.Command):
         if self.has_json:
             json = switch("--json", "Print the result as JSON on stdout.", group=GROUPS[0])
             params.append(_click_param("as_json", json, bool, False))
-        self.has_more = not all(map(_is_usual, params))
+        self.is_grouped = getattr(function, "__grouped__", False)
         rules: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
         everything = click.Option(["--help-all"], hidden=True, callback=_show_all, **rules)
         super().__init__(
@@ -287,45 +281,32 @@ class VerbCommand(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Arguments, then the options of each section in the order of `GROUPS`."""
-        everything = ctx.meta.get("help_all", False)
-        arguments, sections = [], dict[str, list[tuple[str, str]]]()
-        for param in self.params:
-            if isinstance(param, click.Argument):
-                arguments.append((param.make_metavar(ctx).strip("[]"), self._argument_help(param)))
-            elif _is_shown(param, everything=everything):
-                record = (_flags_and_value(param), _help_text(param))
-                sections.setdefault(param.param.group or _REST, []).append(record)
+        """Arguments, then the options, in the order of `GROUPS` if they are in groups."""
+        everything = not self.is_grouped or ctx.meta.get("help_all", False)
+        arguments = [
+            (each.make_metavar(ctx).strip("[]"), each.param.help)
+            for each in self.params
+            if isinstance(each, _Argument)
+        ]
         _write(formatter, "Arguments", arguments)
-        if sum(map(len, sections.values())) <= _MAX_IN_ONE_LIST:
-            sections = {_REST: [row for rows in sections.values() for row in rows]}
-        row = ("--help", "Show this message and exit.")
-        if self.has_more:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for each in self.params:
+            if isinstance(each, _Option) and not each.hidden and (everything or each.param.usual):
+                group = each.param.group if self.is_grouped else "Options"
+                sections.setdefault(group, []).append((_flags_and_value(each), _help_text(each)))
+        if self.is_grouped:
             row = ("--help, --help-all", "Show the usual options, or all.")
-        sections.setdefault(_REST, []).append(row)
-        if GROUPS[0] not in sections:
-            _write(formatter, _REST, sections.pop(_REST))
-        for group in (*GROUPS, *(each for each in sections if each not in GROUPS)):
-            _write(formatter, _MORE if group == _REST else group, sections.get(group, ()))
-
-    def _argument_help(self, argument: click.Argument) -> str:
-        hints = get_type_hints(self.function, include_extras=True)
-        param: Param = get_args(hints[argument.name or ""])[1]
-        return param.help
+            sections[GROUPS[0]].append(row)
+        else:
+            sections.setdefault("Options", []).append(("--help", "Show this message and exit."))
+        for group in (*GROUPS, "Options"):
+            _write(formatter, group, sections.get(group, ()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The rule about variables and assay.toml, once."""
-        if self.has_more:
+        if self.is_grouped:
             formatter.write_paragraph()
             formatter.write_text(_SETTINGS_RULE)
-
-
-def _is_shown(param: click.Parameter, *, everything: bool) -> TypeGuard[_Option]:
-    return isinstance(param, _Option) and not param.hidden and (everything or param.param.usual)
-
-
-def _is_usual(param: click.Parameter) -> bool:
-    return not isinstance(param, _Option) or param.param.usual
 
 
 def _show_all(context: click.Context, _param: click.Parameter, wanted: bool) -> None:
