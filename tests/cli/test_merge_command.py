@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from assay.cli.bench import merge
-from assay.cli.export import export
+from assay.cli.runs import export
 from assay.cli.verb import VerbCommand
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation

@@ -64,7 +64,7 @@ data_verbs = _group(
 judge_verbs = _group(
     "judge",
     "Calibrate judges; grade documents by model or by people.",
-    calibrate=_at("judge:calibrate", "Measure how well a judge agrees with people."),
+    calibrate=_at("labels:calibrate", "Measure how well a judge agrees with people."),
     grade=_at("labels:grade", "Have a model grade unjudged passages of runs from 0 to 3."),
     pool=_at("labels:pool", "Collect the unjudged documents of runs into a table."),
 )
@@ -102,9 +102,7 @@ app = _App(
             "runs": _at("runs:runs", "List the runs of a folder, newest last."),
             "report": _at("runs:report", "Show the report of a run."),
             "compare": _at("runs:compare", "Compare runs query by query, each with the first."),
-            "export": _at(
-                "export:export", "Export runs as tables, as TREC runs or for AgentBeats."
-            ),
+            "export": _at("runs:export", "Export runs as tables, as TREC runs or for AgentBeats."),
             "merge": _at("bench:merge", "Merge the shards of one evaluation into one run."),
         },
         "Data and judgments": {

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +15,7 @@ from assay.net.redact import printable, printable_json, redact_known
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress as Bars
+    from rich.table import Table
 
     from assay.evaluation.evaluation import Events
     from assay.evaluation.results import Tick
@@ -56,6 +57,34 @@ def show(*renderables: "RenderableType", wide: bool = False) -> None:
             print(printable(renderable), flush=True)
         else:
             console.print(renderable, markup=False)
+
+
+def facts(value: Mapping[str, Any], *left_out: str) -> "Table":
+    """A line for each entry that says something: what a result is if it has no other text."""
+    from assay.report.console import facts_table
+
+    shown = {name: each for name, each in value.items() if name not in left_out}
+    return facts_table(
+        (name.replace("_", " "), _words(each))
+        for name, each in shown.items()
+        if each is not None and each != {} and each != []
+    )
+
+
+def _words(value: Any) -> str:
+    from assay.report.numbers import count, figure, with_interval
+
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return figure(value)
+    if isinstance(value, Mapping):
+        if value.keys() >= {"mean", "low", "high"}:
+            return with_interval(value["mean"], value["low"], value["high"])
+        return ", ".join(f"{name}: {_words(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_words, value))
+    return count(value) if isinstance(value, int) else str(value)
 
 
 def say(message: str) -> None:

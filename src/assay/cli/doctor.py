@@ -92,7 +92,7 @@ def doctor(
         health = asyncio.run(check_target_health(config, data, query=query or ""))
     except TargetError as error:
         value = {"url": redact_target(target), "reached": False, "error": str(error)}
-        return Result(value, exit_code=error.exit_code, notes=[f"error: {error}"])
+        return Result(value, [], error.exit_code, notes=[f"error: {error}"])
     value = {**asdict(health), "reached": True, "healthy": health.healthy}
     return Result(value, _rendered(health), 0 if health.healthy else 1)
 

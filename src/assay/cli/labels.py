@@ -1,12 +1,27 @@
-"""`assay ground-truth`, `data questions`, `judge grade`, `judge pool`: labels that are missing."""
+"""`assay ground-truth`, `data questions` and `judge`: labels by models and by people."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
-from assay.cli.console import progress_bar, warn
+import click
+
+from assay.answers.calibration import (
+    MIN_KAPPA,
+    MIN_LABELS,
+    Calibration,
+    CalibrationRecord,
+    LabeledRow,
+    add_record,
+    compare_with_labels,
+    read_labels,
+)
+from assay.answers.criteria import VOTES, rate_answer, read_criteria
+from assay.answers.judge import TRUTH, Judge, Judgment, correctness_prompts, unreliable
+from assay.answers.nuggets import PROMPT, SUPPORT, assign_by_judge, assign_by_rules
+from assay.cli.console import facts, progress_bar, warn
 from assay.cli.options import (
     ColumnsOption,
     JudgeOption,
@@ -14,17 +29,18 @@ from assay.cli.options import (
     RunsOption,
     SplitOption,
     choose_dataset,
+    require_used,
 )
 from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.data import read_run
 from assay.data.beir import require_new_folder
 from assay.data.load import KNOWN
 from assay.errors import UsageError
+from assay.evaluation.gates import CORRECTNESS, NUGGETS
 from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool, qrels_beside
 from assay.labels.pool import (
     GRADES,
     MIN_GRADED,
-    GradeAgreement,
     GradingPool,
     choose_pairs,
     grade_agreement,
@@ -34,7 +50,6 @@ from assay.labels.pool import (
 from assay.labels.questions import (
     CANDIDATES_PER_QUESTION,
     QuestionChecks,
-    Rejection,
     WrittenQuestions,
     is_dataset,
     read_source_documents,
@@ -45,28 +60,28 @@ from assay.labels.reference_writing import (
     ExtractWriter,
     ModelExtractor,
     ModelWriter,
-    NuggetRejection,
     ReferenceWriter,
     WritingResult,
     choose_queries,
     generate_references,
 )
 from assay.llm.passages import EXTRACTIVE
+from assay.llm.prompt import load_prompt
 from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.llm.providers.opening import CachedProvider, open_provider
+from assay.net.gather import gather_for
 from assay.net.json import JsonObject
-from assay.report.console import confusion_table, facts_table
-from assay.report.numbers import count, counted, figure, with_interval
+from assay.report.console import confusion_table
+from assay.report.numbers import counted, difference, percent
 from assay.run.config import JudgeSettings
 from assay.run.folder import find_run, find_run_dataset
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from assay.data.dataset import Dataset, Document
 
 _NAMED = 5
 _POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
+_RULES = "rules"
 _Made = TypeVar("_Made")
 
 SourcesArgument = Annotated[
@@ -88,6 +103,31 @@ SourceSplitOption = Annotated[
     str | None,
     option("The split with people's judgments. Default: that of the runs.", metavar="NAME"),
 ]
+NumberOfReferences = Annotated[
+    int | None,
+    option(
+        "Draw this many queries at random. Default: all judged queries; on nfcorpus the five of "
+        "the RAG tests.",
+        "ASSAY_NUM_QUERIES",
+        "N",
+    ),
+]
+WriterOption = Annotated[
+    str,
+    option(
+        f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents and "
+        "uses no model.",
+        "RAG_EVAL_PROVIDER",
+        "SPEC",
+    ),
+]
+ReferencesFile = Annotated[
+    Path | None,
+    option(
+        "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
+        metavar="FILE",
+    ),
+]
 
 
 def ground_truth(
@@ -96,36 +136,14 @@ def ground_truth(
         argument("NAME|PATH", "nfcorpus, notes, or the path of a BEIR folder or zip."),
     ],
     split: SplitOption = "test",
-    num_queries: Annotated[
-        int | None,
-        option(
-            "Draw this many queries at random. Default: all judged queries; on nfcorpus the five "
-            "of the RAG tests.",
-            "ASSAY_NUM_QUERIES",
-            "N",
-        ),
-    ] = None,
+    num_queries: NumberOfReferences = None,
     nuggets: Annotated[
         bool,
         switch("--nuggets", "Extract nuggets: key facts of each query's judged documents."),
     ] = False,
     seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
-    provider: Annotated[
-        str,
-        option(
-            f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents "
-            "and uses no model.",
-            "RAG_EVAL_PROVIDER",
-            "SPEC",
-        ),
-    ] = EXTRACTIVE,
-    out: Annotated[
-        Path | None,
-        option(
-            "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
-            metavar="FILE",
-        ),
-    ] = None,
+    provider: WriterOption = EXTRACTIVE,
+    out: ReferencesFile = None,
     resume: Annotated[
         bool, switch("--resume", "Keep the records of an existing file and add what is missing.")
     ] = False,
@@ -141,13 +159,11 @@ def ground_truth(
     queries = choose_queries(data, split, num_queries, seed)
 
     async def write(model: CachedProvider | None) -> WritingResult:
-        writer: ReferenceWriter
-        if model is None:
-            if nuggets:
-                raise UsageError("nuggets are extracted by a model: add --provider")
-            writer = ExtractWriter()
-        else:
+        writer: ReferenceWriter = ExtractWriter()
+        if model is not None:
             writer = ModelExtractor(model) if nuggets else ModelWriter(model)
+        elif nuggets:
+            raise UsageError("nuggets are extracted by a model: add --provider")
         with progress_bar() as progress:
             return await generate_references(
                 data, writer, path, queries=queries, split=split, resume=resume, progress=progress
@@ -160,32 +176,19 @@ def ground_truth(
         warn(f"without a reference: {', '.join(ids[:_NAMED])}{more}: {why}")
     if made.cut:
         warn(f"truncated at the token limit: {', '.join(made.cut)}")
-    facts = [fact for reference in made.references for fact in reference.facts]
     value: JsonObject = {
         "out": str(path),
-        "provider": asked.get("model", provider),
+        "provider": asked.pop("model", provider),
         "written": made.written,
         "kept": made.kept,
         "cut": made.cut,
         "left_out": made.left_out,
     }
     if nuggets:
-        rejected = {reason.name.lower(): number for reason, number in made.rejected.items()}
-        vital = sum(fact.vital for fact in facts)
-        value |= {"nuggets": len(facts), "vital": vital, "rejected": rejected}
-    return Result(value | _spending(asked), [facts_table(_reference_facts(value))])
-
-
-def _reference_facts(value: JsonObject) -> Iterator[tuple[str, str]]:
-    yield "provider", str(value["provider"])
-    for name, number in value.items():
-        if isinstance(number, int):
-            yield name, count(number)
-    if left_out := value["left_out"]:
-        yield "left out", count(len(left_out))
-    for name, number in value.get("rejected", {}).items():
-        yield "rejected", f"{count(number)}: {NuggetRejection[name.upper()]}"
-    yield "result", str(value["out"])
+        found = [fact for reference in made.references for fact in reference.facts]
+        value |= {"nuggets": len(found), "vital": sum(fact.vital for fact in found)}
+        value["rejected"] = {reason.name.lower(): n for reason, n in made.rejected.items()}
+    return Result(value | asked, [facts(value, "cut", "left_out")])
 
 
 def _with_model(
@@ -201,10 +204,6 @@ def _with_model(
             return made, {"model": model.name, "spending": model.spending.model_dump()}
 
     return asyncio.run(run())
-
-
-def _spending(asked: JsonObject) -> JsonObject:
-    return {"spending": asked["spending"]} if asked else {}
 
 
 def questions(
@@ -227,13 +226,7 @@ def questions(
     ] = Path("questions"),
     number: Annotated[
         int,
-        option(
-            "How many questions, one about each document.",
-            "ASSAY_COUNT",
-            "N",
-            "--num-queries",
-            min=1,
-        ),
+        option("How many questions, one a document.", "ASSAY_COUNT", "N", "--num-queries", min=1),
     ] = 100,
     seed: Annotated[int, option("Random seed of the questions.", "ASSAY_SEED", "S", min=0)] = 42,
     provider: Annotated[
@@ -264,13 +257,9 @@ def questions(
         return save_questions(made, checks, folder)
 
     summary, asked = _with_model(provider or "", max_cost, make)
-    facts = [(name, str(summary[name])) for name in ("provider", "model")]
-    facts += [(name, count(summary[name])) for name in ("questions", "drafted")]
-    for why, dropped in summary["dropped"].items():
-        facts.append((f"dropped: {Rejection[why.upper()]}", count(dropped)))
+    value = {"out": str(folder), **summary, "spending": asked["spending"]}
     notes = [summary["note"], f"evaluate on it with: assay eval TARGET --dataset {folder}"]
-    value = {"out": str(folder), **summary, **_spending(asked)}
-    return Result(value, [facts_table([*facts, ("result", str(folder))])], notes=notes)
+    return Result(value, [facts(value, "note", "created", "assay")], notes=notes)
 
 
 def _documents(name: str) -> "tuple[Mapping[str, Document], list[str]]":
@@ -316,19 +305,15 @@ def pool(
         raise UsageError(f"a pool is written to a new .csv file, got {str(out)!r}")
     found = _read_sources(sources, dataset, split, runs, columns or ())
     pairs = found.choose(top_k, check=0, texts=False).pairs
-    queries = len({pair.query_id for pair in pairs})
+    value = {"pool": None, "pairs": len(pairs), "queries": len({pair.query_id for pair in pairs})}
     if not pairs:
         none = "every document that these runs return is judged: there is nothing to grade"
-        return Result({"pool": None, "pairs": 0, "queries": 0}, notes=[none])
+        return Result(value, [], notes=[none])
     write_pool(out, pairs)
-    text = (
-        f"{out}: {len(pairs):,} unjudged documents of {queries:,} queries; fill in the column "
-        f"label, then use it as --dataset {out}"
-    )
-    notes = []
+    notes = [f"fill in the column label, then use it as --dataset {out}"]
     if not found.dataset.documents:
-        notes = ["the data set has no documents: the table has ids and no texts"]
-    return Result({"pool": str(out), "pairs": len(pairs), "queries": queries}, [text], notes=notes)
+        notes.append("the data set has no documents: the table has ids and no texts")
+    return Result(value | {"pool": str(out)}, notes=notes)
 
 
 def grade(
@@ -374,10 +359,10 @@ def grade(
         opened = open_provider(
             judge, max_cost=max_cost, timeout=chosen.timeout, concurrency=chosen.concurrency
         )
-        async with opened as provider:
+        async with opened as model:
             with progress_bar() as progress:
                 result = await grade_pool(
-                    provider,
+                    model,
                     passages,
                     out,
                     votes=chosen.votes,
@@ -385,11 +370,17 @@ def grade(
                     people=people,
                     progress=progress,
                 )
-            return result, provider.name, provider.spending.model_dump()
+            return result, model.name, model.spending.model_dump()
 
     result, model, spending = asyncio.run(work())
     if result.doubt:
-        return Result({"doubt": result.doubt}, exit_code=3, notes=[f"not graded: {result.doubt}"])
+        notes = [f"not graded: {result.doubt}"]
+        return Result({"doubt": result.doubt}, [], exit_code=3, notes=notes)
+    return _graded(result, model, spending, out)
+
+
+def _graded(result: GradingResult, model: str, spending: JsonObject, out: Path) -> Result:
+    """The grades of a model, and how far they agree with people's."""
     grades = [each.model_grade for each in result.records]
     both = [(r.label, r.model_grade) for r in result.records if r.label is not None]
     agreement = None
@@ -405,39 +396,21 @@ def grade(
         "out": str(out),
         "spending": spending,
     }
-    text: list[RenderableType] = [facts_table(_grading_facts(value, result, agreement, out))]
-    if agreement is not None:
-        text += ["", confusion_table(agreement.confusion, "model")]
+    shown = {**value, "judged_by": f"{model}: model-made, not by people"}
+    text: list[Any] = [facts(shown, "agreement"), f"qrels: {qrels_beside(out)}"]
     notes = []
     if result.unreadable:
         notes.append(f"warning: {result.unreadable} passages have no grade: no reply was 0 to 3")
     if agreement is None:
         notes.append("warning: no passage has a person's label: the quality is not known")
-    elif agreement.labelled < MIN_GRADED:
-        notes.append(
-            f"warning: only {agreement.labelled} labels: below {MIN_GRADED} the agreement says "
-            "little"
-        )
+        return Result(value, text, notes=notes)
+    about = f"agreement with people, relevant from grade {RELEVANT_FROM}:"
+    text += ["", about, facts(asdict(agreement), "confusion")]
+    text += ["", confusion_table(agreement.confusion, "model")]
+    if agreement.labelled < MIN_GRADED:
+        few = f"only {agreement.labelled} labels: below {MIN_GRADED} the agreement says little"
+        notes.append(f"warning: {few}")
     return Result(value, text, notes=notes)
-
-
-def _grading_facts(
-    value: JsonObject, result: GradingResult, agreement: GradeAgreement | None, out: Path
-) -> Iterator[tuple[str, str]]:
-    yield "judged by", f"{value['judged_by']}: model-made, not by people"
-    yield "graded", count(value["graded"])
-    yield "grades", ", ".join(f"{grade}: {count(n)}" for grade, n in value["grades"].items())
-    if result.controls:
-        yield "controls", f"{result.controls_right} of {result.controls} right"
-    if agreement is not None:
-        same = agreement.agreement
-        yield "labels of people", count(agreement.labelled)
-        agreed = with_interval(same.mean, same.low, same.high)
-        yield "agree", f"{agreed}, relevant from grade {RELEVANT_FROM}"
-        yield "Cohen's kappa", figure(agreement.kappa)
-        if agreement.weighted_kappa is not None:
-            yield "kappa, quadratic weights", figure(agreement.weighted_kappa)
-    yield "result", f"{out}, {qrels_beside(out)}"
 
 
 class _Sources(NamedTuple):
@@ -476,3 +449,204 @@ def _read_sources(
     if data is None:
         raise UsageError("a run file has no texts; add --dataset NAME|PATH")
     return _Sources(list(rankings.values()), data, split or "test")
+
+
+LabelsArgument = Annotated[
+    Path,
+    argument(
+        "LABELS.jsonl",
+        "JSON lines: question, answer, reference, label (true or false, given by a person), and "
+        "verdict or verdicts if a judge has already decided. For lines without a label, the share "
+        "of right answers is estimated.",
+    ),
+]
+CriterionOption = Annotated[
+    Path | None,
+    option(
+        "Calibrate ratings by this criterion of your own (.md) instead: label is then one of its "
+        "levels, and rating or ratings what a judge has said already.",
+        None,
+        "FILE",
+        "--criteria",
+    ),
+]
+NuggetsSwitch = Annotated[
+    bool,
+    switch(
+        "--nuggets",
+        "Calibrate the assignment of nuggets instead: lines have question, answer, nugget and "
+        "label (support, partial or none). --judge rules calibrates the rules.",
+    ),
+]
+
+
+def calibrate(
+    context: click.Context,
+    labels: LabelsArgument,
+    judge: JudgeOption = None,
+    judge_set: Annotated[list[str] | None, setting_option("judge_set")] = None,
+    criterion: CriterionOption = None,
+    nuggets: NuggetsSwitch = False,
+    max_cost: MaxCostOption = None,
+    out: Annotated[
+        Path | None,
+        option("Add the result to this file, for --judge-set calibration=FILE.", metavar="FILE"),
+    ] = None,
+) -> Result:
+    """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
+    if criterion is not None and nuggets:
+        raise UsageError("give --criteria or --nuggets, not both")
+    chosen = JudgeSettings.read(judge_set or (), "judge_set")
+    subject = _criterion(criterion) if criterion else _nuggets() if nuggets else _correctness()
+    by_rules = nuggets and judge == _RULES
+    if by_rules:
+        unused = ("judge_set", "max_cost", "out")
+        require_used(context, unused, "on --judge rules; leave it out")
+    rows = read_labels(labels, subject.levels, subject.needs)
+    votes = subject.votes or chosen.votes + chosen.votes % 2
+    asked: JsonObject = {"provider": "recorded"}
+    if by_rules:
+        judgments = [assign_by_rules(row.question, row.answer, row.nugget) for row in rows]
+        asked = {"provider": _RULES}
+    elif left := [row for row in rows if row.recorded is None]:
+        # No model is opened if nothing is left to ask.
+        fresh, asked = _ask(left, subject, judge, votes, chosen, max_cost)
+        judgments = [row.recorded or next(fresh) for row in rows]
+    else:
+        judgments = [row.recorded for row in rows if row.recorded]
+    pairs = list(zip(rows, judgments, strict=True))
+    result = compare_with_labels(
+        [row.label for row in rows if row.label is not None],
+        [judgment for row, judgment in pairs if row.label is not None],
+        [judgment for row, judgment in pairs if row.label is None],
+        subject.value,
+    )
+    if out is not None:
+        _keep(out, subject, rows, asked["provider"], votes, result)
+    value = {"kind": subject.kind, "judge": asked, **asdict(result)}
+    value["unreliable"] = unreliable(judgments, max_flips=chosen.max_flips)
+    return Result(value, _calibration_text(result), notes=_calibration_notes(value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is calibrated: its levels, how the judge is asked about a row, and by which prompts.
+
+    `needs` is the field that a row needs; `votes` is 0 if the user decides.
+    """
+
+    kind: str
+    levels: tuple[str, ...]
+    needs: str
+    ask: Callable[[Judge, LabeledRow], Coroutine[Any, Any, Judgment]]
+    prompts: Callable[[int], tuple[str, ...]]
+    votes: int = 0
+    value: Callable[[Judgment], float | None] = lambda judgment: judgment.value
+
+
+def _correctness() -> _Subject:
+    async def ask(judge: Judge, row: LabeledRow) -> Judgment:
+        return await judge.correctness(row.question, row.answer, row.reference)
+
+    return _Subject(CORRECTNESS, TRUTH, "reference", ask, correctness_prompts)
+
+
+def _criterion(path: Path) -> _Subject:
+    rated, *more = read_criteria(path)
+    if more:
+        raise UsageError(f"--criteria takes one criterion here, {path} has {len(more) + 1}")
+
+    async def ask(judge: Judge, row: LabeledRow) -> Judgment:
+        return await rate_answer(judge, rated, row.question, row.answer, row.sources)
+
+    return _Subject(rated.metric, rated.levels, "", ask, lambda votes: rated.prompts, VOTES)
+
+
+def _nuggets() -> _Subject:
+    async def ask(judge: Judge, row: LabeledRow) -> Judgment:
+        return (await assign_by_judge(judge, row.question, row.answer, [row.nugget]))[0]
+
+    def credit(judgment: Judgment) -> float | None:
+        return None if judgment.worst is None else SUPPORT.index(judgment.worst) / 2
+
+    prompt = load_prompt(PROMPT).id
+    return _Subject(NUGGETS, SUPPORT, "nugget", ask, lambda votes: (prompt,), value=credit)
+
+
+def _ask(
+    rows: list[LabeledRow],
+    subject: _Subject,
+    spec: str | None,
+    votes: int,
+    settings: JudgeSettings,
+    max_cost: float | None,
+) -> tuple[Iterator[Judgment], JsonObject]:
+    """A judgment of each row, and what `--json` says of the judge."""
+
+    async def run() -> tuple[Iterator[Judgment], JsonObject]:
+        opened = open_provider(
+            spec, max_cost=max_cost, timeout=settings.timeout, concurrency=settings.concurrency
+        )
+        async with opened as provider:
+            judge = Judge(provider, votes)
+            found = await gather_for(rows, lambda row: subject.ask(judge, row), "judging", progress)
+            prompts = {each.partition("@")[0]: each for each in subject.prompts(votes)}
+            spending = provider.spending.model_dump()
+            asked = {"provider": judge.name, "votes": votes, "prompts": prompts}
+            return iter(found), {**asked, "spending": spending}
+
+    with progress_bar() as progress:
+        return asyncio.run(run())
+
+
+def _keep(
+    out: Path,
+    subject: _Subject,
+    rows: list[LabeledRow],
+    judge: str,
+    votes: int,
+    result: Calibration,
+) -> None:
+    """Add the result to a file, if the judge itself gave every verdict that it rests on."""
+    labeled = [row for row in rows if row.label is not None]
+    if recorded := sum(row.recorded is not None for row in labeled):
+        raise UsageError(
+            f"{recorded} labeled lines have recorded verdicts of an unknown judge; --out records "
+            "this judge's own: delete those verdicts from the file, and the judge gives new ones"
+        )
+    asked = [row.question for row in labeled]
+    prompts = subject.prompts(votes)
+    add_record(out, CalibrationRecord.of(subject.kind, judge, votes, prompts, asked, result))
+
+
+def _calibration_notes(value: Mapping[str, Any]) -> Iterator[str]:
+    if value["labelled"] < MIN_LABELS:
+        few = f"below {MIN_LABELS} the interval is not reliable"
+        yield f"warning: only {value['labelled']} labels: {few}"
+    if votes := value["unparseable_votes"]:
+        yield (
+            f"warning: {votes} votes were not one of the allowed words: this model explains "
+            "instead of deciding; choose another one"
+        )
+    if value["kappa"] is None:
+        yield "Cohen's kappa is undefined here: judge and labels always give the same single value."
+    if value["corrected"] is None:
+        yield (
+            "To estimate unlabeled answers too, add lines without a label, such as those of a run."
+        )
+    if doubt := value["unreliable"]:
+        yield f"warning: assay eval would not accept this judge: {doubt}"
+
+
+def _calibration_text(result: Calibration) -> Iterator[Any]:
+    shown = asdict(result) | {
+        "flip_rate": percent(result.flip_rate),
+        "bias": f"{difference(result.bias)}, judge above people",
+    }
+    if result.kappa_low is not None:  # whether it reaches what a gate needs
+        shown["kappa_low"] = "enough" if result.kappa_low >= MIN_KAPPA else "too little"
+        shown["kappa_low"] += f" for a gate: {result.kappa_low:.4f}"
+    means = ("labels_mean", "judged_mean", "uncorrected", "corrected")
+    yield facts(shown, "confusion", *means)
+    yield from ("", confusion_table(result.confusion), "")
+    yield facts({name: shown[name] for name in means})

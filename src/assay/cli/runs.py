@@ -1,18 +1,25 @@
-"""`assay runs`, `assay report` and `assay compare`: runs as tables and as pages."""
+"""`assay runs`, `report`, `compare` and `export`: runs as tables, pages and files."""
 
+import os
 import tempfile
 import webbrowser
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-from rich.table import Table
+import click
+import orjson
 
 from assay.cli.console import Unwrapped, warn, write_output
-from assay.cli.options import MetricsOption, RunsOption
-from assay.cli.verb import Result, argument, option, switch
-from assay.errors import UsageError
+from assay.cli.options import MetricsOption, RunsOption, require_used
+from assay.cli.verb import Output, Result, argument, option, switch
+from assay.errors import RunError, UsageError
+from assay.evaluation.agentbeats import submission_of
 from assay.net.json import JsonObject
+from assay.report import export as formats
 from assay.report.console import facts_table
+from assay.report.export import TABLES, ExportedRun, write_rows
 from assay.report.numbers import with_interval
 from assay.report.terminal import render_comparison, render_report, render_worst, split_metrics
 from assay.run.comparison import ComparedRun, compare_with_each, find_dataset
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset
     from assay.run.listing import RunLine
 
-_LONG_LIST = 500
 _ORDERS = {
     "started": "when",
     "score": "-mean",
@@ -32,7 +38,13 @@ _ORDERS = {
     "branch": "branch",
 }
 _LISTED = ("state", "started", "target", "dataset", "label", "branch", "note")
+_HEADINGS = (
+    *("run", "label", "branch", "commit", "track", "metric"),
+    "mean and 95% interval",
+    "state",
+)
 _FIGURES = ("metric", "mean", "low", "high", "queries", "failed", "gates_failed")
+FORMATS = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
 HtmlFile = Annotated[
     Path | None, option("Write an HTML page to this file.", None, "FILE", "--html")
 ]
@@ -67,18 +79,17 @@ def runs(
         option(
             "started (newest last), score (best first), latency (fastest first), label or branch.",
             metavar="ORDER",
+            choices=tuple(_ORDERS),
         ),
     ] = "started",
     out: RunsOption = Path("runs"),
 ) -> Result:
     """List the runs of a folder, newest last."""
-    if sort not in _ORDERS:
-        raise UsageError(f"--sort must be one of {', '.join(_ORDERS)}, got {sort!r}")
     asked = {"label": of_label, "branch": of_branch, "since": since, "failed": failed or None}
     search = RunSearch.parse(" ".join(f'{k}:"{v}"' for k, v in asked.items() if v is not None))
     every = list_lines(out)
     lines = sort_lines(filter(search, every), _ORDERS[sort])
-    text = _runs_table(lines) if lines else []
+    text: Any = _runs_table(lines)
     if not every:
         text = [f"No runs in {out} yet. Create one with: assay eval"]
     elif not lines:
@@ -86,28 +97,22 @@ def runs(
     return Result([_listed(line) for line in lines], text, wide=True)
 
 
-def _runs_table(lines: "list[RunLine]") -> list[Any]:
-    """Columns that no run has anything in are left out."""
-    rows = []
+def _runs_table(lines: "list[RunLine]") -> Iterator[Unwrapped]:
+    # Not a table of rich, which takes seconds for thousands of rows.
+    rows = [{name: name for name in _HEADINGS}]
     for line in lines:
-        row = {"run": line.name, "label": line.label or "", "branch": line.branch or ""}
-        row["commit"] = (line.git_commit or "")[:8] + "-dirty" * bool(line.git_dirty)
-        row |= {"track": line.track or "", "metric": line.metric or ""}
+        commit = (line.git_commit or "")[:8] + "-dirty" * bool(line.git_dirty)
         score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
-        rows.append(row | {"mean and 95% interval": score, "state": line.state})
+        texts = (line.name, line.label, line.branch, commit, line.track, line.metric, score)
+        rows.append(
+            dict(zip(_HEADINGS, [text or "" for text in (*texts, line.state)], strict=True))
+        )
     optional = ("label", "branch", "commit")
-    headings = [name for name in rows[0] if name not in optional or any(row[name] for row in rows)]
-    if len(rows) > _LONG_LIST:  # a layout takes seconds for thousands of lines
-        widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in headings}
-        every = [{name: name for name in headings}, *rows]
-        texts = (" ".join(row[name].ljust(widths[name]) for name in headings) for row in every)
-        return [Unwrapped(" ".join(text.rstrip().splitlines())) for text in texts]
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in headings:
-        table.add_column(heading, no_wrap=heading == "run")
+    shown = [name for name in _HEADINGS if name not in optional or any(r[name] for r in rows[1:])]
+    widths = {name: max(len(row[name]) for row in rows) for name in shown}
     for row in rows:
-        table.add_row(*(row[name] for name in headings))
-    return [table]
+        text = "  ".join(row[name].ljust(widths[name]) for name in shown)
+        yield Unwrapped(" ".join(text.rstrip().splitlines()))
 
 
 def _listed(line: "RunLine") -> JsonObject:
@@ -196,7 +201,12 @@ def compare(
     from assay.metrics.figures import parse_figure
 
     folders = [find_run(run, out) for run in (run_a, run_b, *(more or ()))]
-    _require_different(folders)
+    paths = [folder.path.resolve() for folder in folders]
+    if twice := [folder.name for folder in folders if paths.count(folder.path.resolve()) > 1]:
+        raise UsageError(
+            f"run {twice[0]!r} would be compared with itself; choose another one; to list them: "
+            "assay runs"
+        )
     figures = [parse_figure(text) for text in split_metrics(metrics or ())]
     first, *others = [ComparedRun.read(folder) for folder in folders]
     comparisons = compare_with_each(first, others, figures, find_dataset([first, *others]))
@@ -215,17 +225,7 @@ def compare(
     write_output(page, render_compare_file(shown).encode())
     if in_browser:
         webbrowser.open(page.absolute().as_uri())
-    return Result(value)
-
-
-def _require_different(folders: list[RunFolder]) -> None:
-    paths = [folder.path.resolve() for folder in folders]
-    for place, path in enumerate(paths):
-        if path in paths[:place]:
-            raise UsageError(
-                f"run {folders[place].name!r} would be compared with itself; choose another "
-                "one; to list them: assay runs"
-            )
+    return Result(value, [])
 
 
 def _dataset_of(folder: RunFolder) -> "Dataset | None":
@@ -234,3 +234,89 @@ def _dataset_of(folder: RunFolder) -> "Dataset | None":
     if dataset is None:
         warn(f"the page shows only ids, without grades and texts: {why}")
     return dataset
+
+
+def export(
+    context: click.Context,
+    runs: Annotated[
+        list[str],
+        argument("RUN", "Runs: a folder, a name, a prefix of a name, latest, a label or a branch."),
+    ],
+    form: Annotated[
+        str,
+        option(
+            "csv, markdown, latex, trec, parquet, jsonl or agentbeats.",
+            None,
+            "NAME",
+            "--format",
+            choices=(*FORMATS, "agentbeats"),
+        ),
+    ],
+    table: Annotated[
+        str | None,
+        option(
+            "runs (one row a run) or queries (one row a query). Default: runs for csv, queries "
+            "for parquet and jsonl.",
+            metavar="NAME",
+            choices=TABLES,
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        option(
+            "The metrics to write, such as ndcg@10,map. Default: what all runs have; nDCG, recall "
+            "and MRR in markdown and latex.",
+            "ASSAY_METRICS",
+            "NAME@K,…",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, option("Write to this file instead of stdout.", metavar="FILE")
+    ] = None,
+    folder: RunsOption = Path("runs"),
+) -> Output:
+    """Export runs as tables, as TREC runs or for AgentBeats.
+
+    --format agentbeats writes the result file of a run, or of all its shards, for the platform's
+    leaderboards; AGENTBEATS_AGENT_ID names the agent there.
+    """
+    folders = [find_run(each, folder) for each in runs]
+    if form == "agentbeats":
+        require_used(context, ("metrics", "table"), "on a result file of AgentBeats; leave it out")
+        document = submission_of(folders, os.environ.get("AGENTBEATS_AGENT_ID"))
+        if document["status"] != "completed":
+            warn("not every query was asked, so the result is partial")
+        content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        return Output(lambda stream: stream.write(content), out)
+    kind = table or ("queries" if form in ("trec", "parquet", "jsonl") else "runs")
+    if form == "trec" and (kind != "queries" or len(runs) > 1):
+        raise UsageError("--format trec writes the rankings of one run; pass one, without --table")
+    if form in ("markdown", "latex") and kind != "runs":
+        raise UsageError(f"--format {form} writes a table of runs; use csv for other tables")
+    if kind == "queries":
+        require_used(context, ("metrics",), "on rows of queries and on a TREC run; leave it out")
+    exported = [ExportedRun.read(each) for each in folders]
+    return Output(partial(_export, exported, form, kind, split_metrics(metrics or ())), out)
+
+
+def _export(
+    runs: list[ExportedRun], form: Any, table: str, metrics: list[str], stream: BinaryIO
+) -> None:
+    if form == "trec":
+        formats.write_trec(runs[0], stream)
+        return
+    if table == "queries":
+        write_rows(formats.query_rows_of(runs), form, stream, formats.query_columns(runs))
+        return
+    is_paper = form in ("markdown", "latex")
+    figures = formats.figures_of(runs, metrics, few=is_paper)
+    if not is_paper:
+        write_rows(formats.run_rows(runs, figures), form, stream, formats.run_columns(figures))
+        return
+    comparisons = []
+    try:
+        if len(runs) > 1:
+            comparisons = formats.compare_with_first(runs, figures)
+    except RunError as error:
+        warn(f"nothing is bold or marked in the table: {error}")
+    formats.write_paper_table(runs, figures, comparisons, form, stream)

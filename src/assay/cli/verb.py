@@ -8,8 +8,8 @@
         found = ...
         return Result(found, [render(found)], exit_code=0 if found.same else 1)
 
-`--json` prints `Result.value`, else `Result.text` is shown. `VerbGroup` imports the module of a
-verb when it is called, so `assay --help` imports none of them.
+`--json` prints `Result.value`; else `Result.text` is shown, or a line for each entry of the value.
+`VerbGroup` imports the module of a verb when it is called, so `assay --help` imports none of them.
 """
 
 import inspect
@@ -31,7 +31,7 @@ from typing import (
 
 import click
 
-from assay.cli.console import output_file, print_json, say, show
+from assay.cli.console import facts, output_file, print_json, say, show
 from assay.cli.old_options import REMOVED, current_spelling, rename_variables
 from assay.errors import closest, did_you_mean
 from assay.run.config import settings
@@ -50,7 +50,7 @@ class Result:
     """What a verb returns."""
 
     value: Any = None  # what `--json` prints, or a function that writes it to a stream
-    text: Iterable[Any] = ()  # what is shown otherwise: texts and renderables
+    text: Iterable[Any] | None = None  # what is shown otherwise; if None, the facts of the value
     exit_code: int = 0
     notes: Iterable[str] = ()  # lines for stderr, after the result
     wide: bool = False  # lines may be long: names to copy must not be broken
@@ -60,7 +60,7 @@ class Result:
         if as_json:
             print_json(self.value)
         else:
-            show(*self.text, wide=self.wide)
+            show(*([facts(self.value)] if self.text is None else self.text), wide=self.wide)
         for note in self.notes:
             say(note)
 
