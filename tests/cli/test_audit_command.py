@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.cli.audit import audit
+from assay.cli.score import audit
 from assay.cli.verb import VerbCommand
 
 app = VerbCommand("audit", audit)

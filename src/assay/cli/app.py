@@ -96,7 +96,7 @@ app = _App(
             "score": _at("score:score", "Score a run file or logged answers."),
             "check": _at("contract:check", "Check that agents conform to the HTTP agent contract."),
             "doctor": _at("doctor:doctor", "Diagnose an agent or this installation."),
-            "audit": _at("audit:audit", "Recompute the scores of a report from its rankings."),
+            "audit": _at("score:audit", "Recompute the scores of a report from its rankings."),
         },
         "Look at runs": {
             "runs": _at("runs:runs", "List the runs of a folder, newest last."),

@@ -1,4 +1,4 @@
-"""`assay score`: the figures of a run file, or of logged answers, of any system."""
+"""`assay score` and `assay audit`: the figures of run files, answers and reports of any system."""
 
 import asyncio
 import sys
@@ -13,10 +13,12 @@ import orjson
 
 from assay.cli.console import Unwrapped, progress_bar, say, warn, write_output
 from assay.cli.options import (
+    ColumnsOption,
     JudgedDatasetOption,
     JudgmentSource,
     MetricsOption,
     QrelsOption,
+    RunsOption,
     SplitOption,
     judge_spec,
     load_judgments,
@@ -34,19 +36,21 @@ from assay.cli.verb import (
     with_settings,
 )
 from assay.data import load_dataset, read_run
-from assay.data.load import is_table
+from assay.data.load import KNOWN, is_table
 from assay.data.logged_answers import COLUMNS, column_paths, looks_logged
 from assay.data.table import (
     SUFFIXES,
     parse_columns,
+    read_json,
     read_table,
     require_readable_table,
     table_suffix,
 )
-from assay.data.text_file import Record
+from assay.data.text_file import Record, plain_file
 from assay.data.traces import holds_traces, read_log
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate, parse_gate, require_possible
+from assay.metrics.audit import AuditResult, ClaimAudit, audit_report, read_report
 from assay.metrics.metric import AP, MRR, CappedRecall, Hit, Judged, Metric, Precision, Recall, nDCG
 from assay.metrics.scoring import KINDS, Scores, as_metrics, score_rankings
 from assay.metrics.statistics import SampleSummary, below, summarize
@@ -55,6 +59,7 @@ from assay.report.console import labeled
 from assay.report.numbers import count, counted, figure
 from assay.report.terminal import ScoreLine, gate_verdict, scores_table, split_metrics, usual_names
 from assay.run.config import settings
+from assay.run.folder import find_run
 from assay.run.run_record import GateResult
 
 if TYPE_CHECKING:
@@ -62,6 +67,7 @@ if TYPE_CHECKING:
 
     from assay.run.config import RunConfig
 
+_SHOWN_QUERIES = 5
 _NAMES = ("judge", "judge_set", "no_cache", "gates", "criteria", "references", "faithfulness")
 _OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", "strict", *_NAMES} - {"gates"}
@@ -380,3 +386,97 @@ def _score_answers(
 
 def _gates_json(gates: Sequence[GateResult]) -> list[JsonObject]:
     return [gate.model_dump(mode="json", exclude_unset=True) for gate in gates]
+
+
+def audit(
+    context: click.Context,
+    report: Annotated[
+        str,
+        argument(
+            "REPORT.json|RUN",
+            "An evaluation report in JSON, with the retrieved list of each query; or a run: its "
+            "folder, its name, a prefix of its name or latest.",
+        ),
+    ],
+    qrels: QrelsOption = None,
+    dataset: JudgedDatasetOption = None,
+    split: SplitOption = "test",
+    columns: ColumnsOption = None,
+    folder: RunsOption = Path("runs"),
+) -> Result:
+    """Recompute the scores of a report from its rankings. Explains each difference.
+
+    Judgments come from --qrels, else --dataset, else the data set and split named in the report,
+    else nfcorpus.
+
+    Exit codes: 0 success, 1 a figure is wrong, 2 usage or input error.
+    """
+    if columns and (qrels is not None or dataset is None):
+        raise UsageError("--columns names columns of a table: add --dataset FILE")
+    file = Path(report)
+    if file.is_dir():
+        file /= "report.json"
+    elif not file.exists() and not file.suffix:
+        file = find_run(report, folder).report_file
+    content = read_json(plain_file(file))
+    try:
+        foreign = read_report(content)
+        if qrels is None and dataset is None:
+            named = foreign.dataset or ""
+            known = next((each for each in KNOWN if each == named.lower()), None)
+            dataset = known or (named if named and Path(named).exists() else "nfcorpus")
+            if foreign.split and not is_given(context, "split"):
+                split = foreign.split
+        judging = load_judgments(qrels, dataset, split, columns or ())
+        result = audit_report(foreign, judging.judgments)
+    except DataError as error:
+        raise error if error.file else DataError(str(error), file=file) from None
+    claims = [
+        asdict(claim)
+        | {"metric": claim.metric.slug, "correct": claim.correct, "verdict": sentence(claim)}
+        for claim in result.claims
+    ]
+    value = {
+        "judgments": judging.source,
+        "correct": result.correct,
+        "queries": result.queries,
+        "failed": result.failed,
+        "unjudged": result.unjudged,
+        "claims": claims,
+    }
+    text = _audit_lines(result, judging.source)
+    return Result(value, text, exit_code=0 if result.correct else 1)
+
+
+def _audit_lines(result: AuditResult, source: str) -> Iterator[str]:
+    failed = f", of which {count(result.failed)} failed" if result.failed else ""
+    queries = counted(result.queries, "query", "queries")
+    yield f"{queries}{failed}, judged by {source}"
+    if result.unjudged:
+        without = counted(len(result.unjudged), "query", "queries")
+        first = repr(result.unjudged[0])
+        yield f"{without} without a relevant document ignored, for example {first}"
+    yield ""
+    for claim in result.claims:
+        yield sentence(claim)
+        wrong = claim.disagreements
+        for each in wrong[:_SHOWN_QUERIES]:
+            yield f"  {each.query_id}: says {figure(each.claimed)}, is {figure(each.recomputed)}"
+        if len(wrong) > _SHOWN_QUERIES:
+            more = counted(len(wrong) - _SHOWN_QUERIES, "more query", "more queries")
+            yield f"  and {more} (all: --json)"
+
+
+def sentence(claim: ClaimAudit) -> str:
+    """What the report claims, what its lists give, and how the difference arose."""
+    claimed, right = figure(claim.claimed), figure(claim.recomputed)
+    opening = f"claims {claim.metric} {claimed}; its own lists give {right}: "
+    if claim.flaws is None:
+        own = claim.own_mean
+        mean = "" if own is None else f"; the mean of its per-query figures is {figure(own)}"
+        return f"{opening}no known mistake explains the difference{mean}"
+    if claim.flaws:
+        return opening + ", and ".join(claim.flaws)
+    if claim.disagreements:
+        return f"{opening}the mean is right, but figures of single queries are not"
+    return f"{opening}correct"
