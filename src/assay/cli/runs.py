@@ -280,10 +280,10 @@ def export(
     --format agentbeats writes the result file of a run, or of all its shards, for the platform's
     leaderboards; AGENTBEATS_AGENT_ID names the agent there.
     """
-    folders = [find_run(each, folder) for each in runs]
     if form == "agentbeats":
         require_used(context, ("metrics", "table"), "on a result file of AgentBeats; leave it out")
-        document = submission_of(folders, os.environ.get("AGENTBEATS_AGENT_ID"))
+        shards = [find_run(each, folder) for each in runs]
+        document = submission_of(shards, os.environ.get("AGENTBEATS_AGENT_ID"))
         if document["status"] != "completed":
             warn("not every query was asked, so the result is partial")
         content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -295,7 +295,7 @@ def export(
         raise UsageError(f"--format {form} writes a table of runs; use csv for other tables")
     if kind == "queries":
         require_used(context, ("metrics",), "on rows of queries and on a TREC run; leave it out")
-    exported = [ExportedRun.read(each) for each in folders]
+    exported = [ExportedRun.read(find_run(each, folder)) for each in runs]
     return Output(partial(_export, exported, form, kind, split_metrics(metrics or ())), out)
 
 
