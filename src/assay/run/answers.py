@@ -82,7 +82,8 @@ class JudgeRecord(RunRecord):
     undecided: int
     controls: JudgeControls | None = None
     calibration: str | None = None
-    spending: Spending | None = None
+    # A dataclass, which a strict model would not read from JSON.
+    spending: Spending | None = Field(default=None, strict=False)
 
 
 class CounterfactualCount(RunRecord):
