@@ -82,8 +82,7 @@ class JudgeRecord(RunRecord):
     undecided: int
     controls: JudgeControls | None = None
     calibration: str | None = None
-    # A dataclass, which a strict model would not read from JSON.
-    spending: Spending | None = Field(default=None, strict=False)
+    spending: Spending | None = None
 
 
 class CounterfactualCount(RunRecord):
