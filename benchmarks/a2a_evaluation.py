@@ -24,8 +24,9 @@ from assay.data import Dataset, load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
+from assay.targets.builtin import PurpleProcess
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
-from assay.targets.purple_process import PurpleProcess
+from assay.targets.target_kinds import OpenContext, parse_target
 
 CONCURRENCY = 8
 LIBRARIES = "asyncio, HTTP and other libraries"
@@ -124,7 +125,7 @@ async def soak(agent: Opened, pid: int, dataset: Dataset, calls: int) -> None:
 
 async def main(calls: int) -> None:
     dataset = load_dataset("nfcorpus")
-    purple = PurpleProcess("bm25", dataset)
+    purple = PurpleProcess(parse_target("purple:bm25"), OpenContext(dataset))
     try:
         await purple.open()
         pid = purple.pid

@@ -16,6 +16,7 @@ from assay.run.config import RunConfig
 from assay.search import index
 from assay.targets.builtin import BuiltinAgent
 from assay.targets.protocol import AgentAnswer
+from assay.targets.target_kinds import OpenContext, parse_target
 
 MakeDataset = Callable[[int], Dataset]
 
@@ -24,6 +25,9 @@ MakeDataset = Callable[[int], Dataset]
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(index, "open_embedder", WordEmbedder)
+
+
+HYBRID = parse_target("builtin:hybrid")
 
 
 @pytest.fixture
@@ -58,8 +62,8 @@ async def test_a_run_whose_index_dies_is_lost_and_can_be_resumed(
     plan = replace(Evaluation.plan(config, data), probe_pauses=(0.01, 0.01))
     said: list[str] = []
     with running_server(tmp_path, **settings_of(port)) as server:
-        undisturbed = await plan.start(BuiltinAgent("hybrid", data), tmp_path / "runs")
-        agent = KillsItsServer("hybrid", data)
+        undisturbed = await plan.start(BuiltinAgent(HYBRID, OpenContext(data)), tmp_path / "runs")
+        agent = KillsItsServer(HYBRID, OpenContext(data))
         agent.server = server
         run = await plan.start(agent, tmp_path / "runs", events=Events(message=said.append))
     assert run.state == "target lost"
@@ -68,9 +72,9 @@ async def test_a_run_whose_index_dies_is_lost_and_can_be_resumed(
     assert set(run.report.failures) == {"not asked"}
     assert "giving up" in said[-1]
     with pytest.raises(TargetError, match="does not respond"):
-        await plan.resume(BuiltinAgent("hybrid", data), run.folder)
+        await plan.resume(BuiltinAgent(HYBRID, OpenContext(data)), run.folder)
     with running_server(tmp_path, **settings_of(port)):
-        finished = await plan.resume(BuiltinAgent("hybrid", data), run.folder)
+        finished = await plan.resume(BuiltinAgent(HYBRID, OpenContext(data)), run.folder)
     assert (finished.state, finished.report.failures) == ("complete", {})
     assert finished.report.metrics == undisturbed.report.metrics
 
@@ -82,7 +86,7 @@ async def test_an_index_that_comes_back_while_it_is_probed_costs_nothing(
     data = make_dataset(20)
     config = RunConfig(target="builtin:bm25", concurrency=10, retries=20)
     with running_server(tmp_path, **settings_of(port)) as server:
-        agent = KillsItsServer("hybrid", data)
+        agent = KillsItsServer(HYBRID, OpenContext(data))
         agent.server = server
         back = running_server(tmp_path, **settings_of(port))
 

@@ -27,6 +27,7 @@ from assay.search.qdrant import FailoverClient, ServerStore, require_version, se
 from assay.search.retriever import Retriever
 from assay.targets.builtin import BuiltinAgent
 from assay.targets.protocol import AgentAnswer
+from assay.targets.target_kinds import OpenContext, parse_target
 
 
 def test_nobody_at_the_address_is_told_with_what_to_do() -> None:
@@ -369,8 +370,10 @@ async def test_an_evaluation_survives_a_node(
     monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "2")
     data = make_dataset(30)
     plan = Evaluation.plan(RunConfig(target="builtin:hybrid", concurrency=2), data)
-    undisturbed = await plan.start(BuiltinAgent("hybrid", data), tmp_path / "runs")
-    agent = KillsANode("hybrid", data)
+    undisturbed = await plan.start(
+        BuiltinAgent(parse_target("builtin:hybrid"), OpenContext(data)), tmp_path / "runs"
+    )
+    agent = KillsANode(parse_target("builtin:hybrid"), OpenContext(data))
     agent.node = cluster[which]
     run = await plan.start(agent, tmp_path / "runs")
     assert (run.state, run.report.failures) == ("complete", {})

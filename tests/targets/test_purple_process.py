@@ -13,18 +13,19 @@ from assay.data import Dataset, Document, Query
 from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
-from assay.targets.purple_process import PurpleProcess
+from assay.targets.builtin import PurpleProcess
 from assay.targets.target_kinds import OpenContext, parse_target
 
 WORDS = ("apple", "pear", "plum", "cherry", "quince", "medlar")
 
 HOLDER = """
 import asyncio
-from assay.targets.purple_process import PurpleProcess
 from assay.data import load_dataset
+from assay.targets.builtin import PurpleProcess
+from assay.targets.target_kinds import OpenContext, parse_target
 
 async def main():
-    agent = PurpleProcess("bm25", load_dataset("notes"))
+    agent = PurpleProcess(parse_target("purple:bm25"), OpenContext(load_dataset("notes")))
     await agent.open()
     print(agent.pid, flush=True)
     await asyncio.sleep(600)
@@ -62,7 +63,7 @@ async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
     monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("RAG_EVAL_PROVIDER", "ollama@http://127.0.0.1:1")  # for a judge
     stages = []
-    agent = PurpleProcess.from_target(
+    agent = PurpleProcess(
         parse_target("purple:bm25"),
         OpenContext(orchard, answers=True, progress=lambda what, *_: stages.append(what)),
     )
@@ -83,14 +84,14 @@ async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
 def test_a_model_that_answers_needs_answers(orchard: Dataset) -> None:
     target = parse_target("purple:bm25#ollama:qwen3:8b")
     with pytest.raises(UsageError, match="add --answers"):
-        PurpleProcess.from_target(target, OpenContext(orchard))
-    agent = PurpleProcess.from_target(target, OpenContext(orchard, answers=True))
+        PurpleProcess(target, OpenContext(orchard))
+    agent = PurpleProcess(target, OpenContext(orchard, answers=True))
     assert agent.info.name == "purple:bm25#ollama:qwen3:8b"
-    assert agent._variables["RAG_EVAL_PROVIDER"] == "ollama:qwen3:8b"
+    assert agent.variables["RAG_EVAL_PROVIDER"] == "ollama:qwen3:8b"
 
 
 async def test_the_agent_is_stopped_when_opening_fails(orchard: Dataset) -> None:
-    agent = PurpleProcess("no such mode", orchard)
+    agent = PurpleProcess(parse_target("purple:no such mode"), OpenContext(orchard))
     with pytest.raises(TargetError, match="no such mode"):
         await agent.open()
     await agent.close()
@@ -124,7 +125,7 @@ async def test_why_an_index_cannot_be_loaded_is_told_with_its_place(
     no_folder = tmp_path / "no-folder"
     no_folder.write_text("")
     monkeypatch.setenv("ASSAY_CACHE", str(no_folder))
-    agent = PurpleProcess("hybrid", orchard)
+    agent = PurpleProcess(parse_target("purple:hybrid"), OpenContext(orchard))
     with pytest.raises(TargetError, match=r"could not load its index") as raised:
         await agent.open()
     await agent.close()

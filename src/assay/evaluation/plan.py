@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
 from assay.extras import missing_extra
+from assay.net.outbound import OutboundPolicy, policy_of_process
 from assay.net.redact import mask_secrets, redact_known, reveal
 from assay.progress import Progress, silent
 from assay.run.config import CHUNK_KEY, RunConfig, settings
@@ -25,7 +26,6 @@ from assay.targets.target_kinds import (
 )
 
 if TYPE_CHECKING:
-    from assay.net.outbound import OutboundPolicy
     from assay.targets.health_check import HealthReport
 
 # The groups of options that only some kinds of targets use: see `TargetKind.settings`.
@@ -106,7 +106,7 @@ def open_context(
     config: RunConfig,
     dataset: Dataset,
     progress: Progress = silent,
-    policy: "OutboundPolicy | None" = None,
+    policy: OutboundPolicy | None = None,
 ) -> OpenContext:
     """What opening a target takes from a run's settings."""
     bm25 = embedder = mapping = None
@@ -131,7 +131,7 @@ def open_context(
         bm25=bm25,
         embedder=embedder,
         request=http_request_settings(config),
-        policy=policy,
+        policy=policy or policy_of_process(),
     )
 
 
@@ -145,7 +145,7 @@ async def check_target_health(
     dataset: Dataset | None = None,
     *,
     query: str = "",
-    policy: "OutboundPolicy | None" = None,
+    policy: OutboundPolicy | None = None,
 ) -> "HealthReport":
     """The health of a run's target, asked as the run would ask it.
 
@@ -157,7 +157,6 @@ async def check_target_health(
 
     Raises `TargetError` if the agent cannot be reached.
     """
-    from assay.net.outbound import UNRESTRICTED
     from assay.targets.health_check import SampleQuery, check_health, query_of
 
     searched = dataset or Dataset(name="none", documents={}, queries={}, judgments={})
@@ -167,7 +166,7 @@ async def check_target_health(
         return open_target(target, context)
 
     sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)
-    return await check_health(config.target, sample, build, policy or UNRESTRICTED, dataset=dataset)
+    return await check_health(config.target, sample, build, context.policy, dataset=dataset)
 
 
 def baseline_track(config: RunConfig, baseline: str) -> str:

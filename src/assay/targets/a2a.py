@@ -215,7 +215,7 @@ class A2AAgent(HttpAgent):
             streaming="stream" in options,
             plain_text="text" in options,
             track=context.track,
-            policy=context.policy or UNRESTRICTED,
+            policy=context.policy,
         )
 
     async def open(self) -> None:

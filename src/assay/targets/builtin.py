@@ -1,8 +1,19 @@
-"""Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
+"""Assay's own retriever: `builtin:MODE` in process, `purple:MODE` behind the purple agent over A2A.
 
+With `#PROVIDER`, a model writes answers from what is found; else answers are quotes. The process of
+the purple agent ends with ours: it stops when the pipe to its stdin closes, which the operating
+system does also if we are killed.
+"""
+
+import asyncio
 import os
+import re
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.data.dataset import Dataset
@@ -17,80 +28,64 @@ from assay.errors import (
     UsageError,
 )
 from assay.extras import require_extras
+from assay.files import open_file, read_tail
 from assay.llm.passages import EXTRACTIVE, Passage
-from assay.progress import Progress, silent
+from assay.llm.provider_kinds import PROVIDER_VARIABLE
+from assay.net.redact import OWN_SECRETS
+from assay.privacy import is_private
 from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, Target, builtin_track, require_mode
 from assay.targets.threads import DaemonThreads
 
 if TYPE_CHECKING:
-    from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import EmbedderSettings
+    from assay.targets.a2a import A2AAgent
 
 _Search = Callable[[str, int], list[tuple[str, float]]]
 _ANSWER_TOKENS = 500
+_START_SECONDS = 60.0
+_STOP_SECONDS = 3.0
+_POLL_SECONDS = 0.1
+_LOG_TAIL = 2000
+
+# Settings for a user's own servers must not affect the purple agent.
+_DROPPED = (*OWN_SECRETS, "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL", "ASSAY_ANSWERS")
+# It has the settings that it is given here, whatever assay.toml says.
+_SERVE = "from assay.cli.app import app; app(default_map={'serve': {'purple': {}}})"
+
+
+def _require_answers(target: Target, context: OpenContext) -> None:
+    if target.fragment and not context.answers:
+        raise UsageError(
+            f"target '{target}' names a model, which is used only for answers; add --answers, or "
+            "leave out the part after #"
+        )
 
 
 class BuiltinAgent:
-    """Assay's own retriever. `bm25` needs no model, and ranks as an index in Qdrant would.
+    """`builtin:MODE[#PROVIDER]`, in process.
 
-    `spec` is the mode, with `#PROVIDER` for a model that answers, else `answers` are quotes. Which
-    splits `tuned` learned from is recorded once it is open. Without `bm25` and `embedder`, the
-    environment has their settings.
+    `bm25` needs no model, and ranks as an index in Qdrant would. Which splits `tuned` learned from
+    is recorded once it is open.
     """
 
-    def __init__(
-        self,
-        spec: str,
-        dataset: Dataset,
-        *,
-        track: str = "undeclared",
-        answers: bool = False,
-        bm25: "Bm25Settings | None" = None,
-        embedder: "EmbedderSettings | None" = None,
-        progress: Progress = silent,
-    ) -> None:
+    def __init__(self, target: Target, context: OpenContext) -> None:
         from assay.search.bm25 import Bm25Settings
 
-        mode, _, provider = spec.partition("#")
+        mode = self._mode = target.address
         require_mode(mode)
-        if provider and not answers:
-            raise UsageError(
-                f"target 'builtin:{spec}' names a model, which is used only for answers; "
-                "add --answers, or leave out the part after #"
-            )
-        self._answers = BuiltinAnswers(dataset, provider) if answers else None
-        self._bm25 = bm25 or Bm25Settings.from_environment()
+        _require_answers(target, context)
+        self._context = context
+        self._answers = (
+            BuiltinAnswers(context.dataset, target.fragment) if context.answers else None
+        )
+        self._bm25 = context.bm25 or Bm25Settings.from_environment()
         facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
         facts += [f"answers: {self._answers.description}"] if self._answers else []
-        learned = builtin_track(mode, track)
-        self.info = AgentInfo(f"builtin:{spec}", "builtin", learned, "; ".join(facts))
-        self._mode = mode
-        names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE")
-        if embedder is None and any(os.environ.get(name) for name in names):
-            from assay.search.embedding import EmbedderSettings  # which BM25 alone does not need
-
-            embedder = EmbedderSettings.from_environment()
-        self._embedder = embedder
-        self._dataset = dataset
-        self._progress = progress
+        track = builtin_track(mode, context.track)
+        self.info = AgentInfo(str(target), "builtin", track, "; ".join(facts))
         self._threads = DaemonThreads()
         self._search: _Search | None = None
         self._close: Callable[[], None] = lambda: None
-
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "BuiltinAgent":
-        """`builtin:MODE`, or `builtin:MODE#PROVIDER`."""
-        spec = str(target).partition(":")[2]
-        return cls(
-            spec,
-            context.dataset,
-            track=context.track,
-            answers=context.answers,
-            bm25=context.bm25,
-            embedder=context.embedder,
-            progress=context.progress,
-        )
 
     async def open(self) -> None:
         """Load or build the index."""
@@ -138,20 +133,30 @@ class BuiltinAgent:
     def _load_retriever(self) -> _Search:
         if self._mode == "tuned":  # this extra brings [search] too: one command, not two in turn
             require_extras("builtin:tuned", "lightgbm", "scipy", "threadpoolctl")
-        from assay.search.embedding import open_embedder
+        from assay.search.embedding import EmbedderSettings, open_embedder
         from assay.search.index import open_retriever
         from assay.search.retriever import check_request
 
         mode = check_request("any", 1, self._mode)
-        embedder = None if mode == "bm25" else open_embedder(self._embedder)
+        embedder = None
+        if mode != "bm25":
+            settings = self._context.embedder
+            names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE")
+            if settings is None and any(os.environ.get(name) for name in names):
+                settings = EmbedderSettings.from_environment()
+            embedder = open_embedder(settings)
         retriever = open_retriever(
-            self._dataset, mode, embedder=embedder, bm25=self._bm25, progress=self._progress
+            self._context.dataset,
+            mode,
+            embedder=embedder,
+            bm25=self._bm25,
+            progress=self._context.progress,
         )
         self._close = retriever.close
         words = replace(self._bm25, language=retriever.bm25.language)
-        settings = {"mode": mode, "bm25": str(words)}
-        settings |= {"embedder": embedder.name} if embedder else {}
-        self.info = replace(self.info, retriever=settings)
+        described = {"mode": mode, "bm25": str(words)}
+        described |= {"embedder": embedder.name} if embedder else {}
+        self.info = replace(self.info, retriever=described)
         if learned_from := retriever.learned_from:
             learned = f"learned from {' and '.join(learned_from)}"
             details = "; ".join(filter(None, [learned, self.info.details]))
@@ -161,6 +166,135 @@ class BuiltinAgent:
             return [(hit.doc_id, hit.score) for hit in retriever.search(query, top_k, mode=mode)]
 
         return search
+
+
+class PurpleProcess:
+    """`purple:MODE[#PROVIDER]`: the purple agent, started when it is opened.
+
+    `variables` of the environment choose its embedder, its BM25 settings and its model.
+    """
+
+    def __init__(self, target: Target, context: OpenContext) -> None:
+        _require_answers(target, context)
+        require_extras("the purple agent", "a2a", "onnxruntime", "starlette", "uvicorn")
+        self._mode = target.address or "hybrid"
+        self._context = context
+        self._answers = (target.fragment or EXTRACTIVE) if context.answers else ""
+        chosen = [each for each in (context.embedder, context.bm25) if each is not None]
+        self.variables = {k: v for each in chosen for k, v in each.as_environment().items()}
+        if self._answers:
+            self.variables[PROVIDER_VARIABLE] = self._answers
+        track = builtin_track(self._mode, context.track)
+        named = f"#{target.fragment}" if target.fragment else ""
+        self.info = AgentInfo(f"purple:{self._mode}{named}", protocol="a2a", track=track)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process: Process | None = None
+        self._agent: A2AAgent | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None, "call open() first"
+        return self._process.pid
+
+    async def open(self) -> None:
+        """Start the process and wait until its index is loaded. Raises `TargetError`."""
+        if is_private():
+            raise UsageError(
+                "purple: targets write the documents to a temporary folder, which a private run "
+                "must not: use builtin:bm25, or a2a:URL with an agent that is running"
+            )
+        self._context.progress("starting the purple agent", 0, None)
+        self._folder = tempfile.TemporaryDirectory(prefix="assay-purple-")
+        url = await self._start(Path(self._folder.name))
+        await self._wait_until_ready(url)
+        self._folder.cleanup()  # it holds the documents in memory now; nothing stays behind
+        from assay.targets.a2a import A2AAgent
+
+        self._agent = A2AAgent(url)
+        await self._agent.open()
+        details = self._agent.info.details
+        details += f"; answers: {self._answers}" if self._answers else ""
+        self.info = AgentInfo(self.info.name, self.info.protocol, self.info.track, details)
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Ask the process over A2A."""
+        assert self._agent is not None, "call open() before ask()"
+        return await self._agent.ask(query, top_k)
+
+    async def close(self) -> None:
+        """Stop the process and remove its folder."""
+        if self._agent is not None:
+            await self._agent.close()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()  # which tells it to stop
+            try:
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    async def _start(self, folder: Path) -> str:
+        """Start it and return the address that it listens on."""
+        from assay.data.beir import write_beir
+
+        data = folder / "data" / re.sub(r"[^\w-]+", "-", self._context.dataset.name)
+        await asyncio.to_thread(write_beir, self._context.dataset, data)
+        command = [sys.executable, "-P", "-c", _SERVE, "serve", "purple"]
+        command += ["--stop-with-stdin", "--mode", self._mode, "--dataset", str(data)]
+        command += ["--host", "127.0.0.1", "--port", "0"]
+        command += ["--answers"] if self._answers else []
+        environment = {name: each for name, each in os.environ.items() if name not in _DROPPED}
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=log,
+                env=environment | self.variables,
+                start_new_session=True,  # Ctrl-C is for us; we end the agent when we are done
+            )
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                line = await self._process.stdout.readline()
+        except TimeoutError:
+            raise self._failed(f"did not start within {_START_SECONDS:g} s") from None
+        if not line:
+            raise self._failed("exited before it listened")
+        return line.decode().strip()
+
+    async def _wait_until_ready(self, url: str) -> None:
+        """As long as it takes: the first time, an index is built."""
+        from assay.net.client import open_client
+        from assay.net.outbound import UNRESTRICTED
+        from assay.targets.http_agent import ReadyState, ask_readiness, ready_url
+
+        assert self._process is not None
+        async with open_client(UNRESTRICTED) as http:
+            while self._process.returncode is None:
+                now = await ask_readiness(http, ready_url(url))
+                if now.state is ReadyState.READY:
+                    return
+                if now.state is ReadyState.FAILED:
+                    raise self._failed(f"could not load its index: {now.why}")
+                if now.progress is not None:
+                    self._context.progress(*now.progress)
+                await asyncio.sleep(_POLL_SECONDS)
+        raise self._failed("exited while loading its index")
+
+    @property
+    def _log(self) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name) / "log.jsonl"
+
+    def _failed(self, what: str) -> TargetError:
+        with open_file(self._log) as file:
+            log = read_tail(file, _LOG_TAIL).strip()
+        return TargetError(f"the purple agent {what}; its log ends with:\n{log or '(empty)'}")
 
 
 class BuiltinAnswers:

@@ -63,7 +63,7 @@ class ChatAgent(RestAgent):
     def from_target(cls, target: Target, context: OpenContext) -> "ChatAgent":
         """`openai:URL`, with `#MODEL` after it or not."""
         given = context.request
-        if context.policy is not None and context.policy.public_only:
+        if context.policy.public_only:
             require_public(given, target.address)
         mapping = dict(context.mapping or {})
         validate_keys(mapping, target.kind)

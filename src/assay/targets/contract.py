@@ -177,7 +177,7 @@ class ContractAgent(HttpAgent):
             streaming=match["way"] is not None,
             documents=context.dataset.documents.values(),
             track=context.track,
-            policy=context.policy or UNRESTRICTED,
+            policy=context.policy,
         )
 
     async def open(self) -> None:

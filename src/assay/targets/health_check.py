@@ -66,8 +66,8 @@ _log = logging.getLogger(__name__)
 class ProbedAgent:
     """The agent at a bare address; its kind is found out when it is opened."""
 
-    def __init__(self, url: str, context: OpenContext) -> None:
-        self._base = base_address(url)
+    def __init__(self, target: Target, context: OpenContext) -> None:
+        self._base = base_address(target.address)
         self._context = context
         self._agent: Agent | None = None
 
@@ -80,7 +80,7 @@ class ProbedAgent:
 
     async def open(self) -> None:
         """Probe the address and open what is there. Raises `TargetError`."""
-        found = parse_target(await probe(self._base, self._context.policy or UNRESTRICTED))
+        found = parse_target(await probe(self._base, self._context.policy))
         kind = TARGET_KINDS[found.kind]
         if self._context.mapping and "mapping" not in kind.settings:
             # Not an error: it may be set for many targets, by a file or a variable.

@@ -6,6 +6,7 @@ sends a call that it does not time. Agents over MCP have only this: their SDK br
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,7 +32,7 @@ _SHOWN_LENGTH = 200
 
 
 class ReadyState(StrEnum):
-    """What an agent says about itself."""
+    """What an agent says about itself; unknown if it has no address for it."""
 
     READY = "ready"
     LOADING = "loading"
@@ -54,7 +55,6 @@ class AgentReadiness:
 
 
 UNKNOWN = AgentReadiness(ReadyState.UNKNOWN)
-"""Of an agent that has no address for it."""
 
 
 @runtime_checkable
@@ -104,6 +104,9 @@ class HttpAgent:
             self.policy.check_url(_front_page(url))
         except OutboundRefused as error:
             raise TargetError(str(error)) from None
+        for name in ("httpx", "httpcore"):  # which log whole addresses, with the query, at INFO
+            if (logger := logging.getLogger(name)).level == logging.NOTSET:
+                logger.setLevel(logging.WARNING)
         auth = token_for(url, self.policy, AGENT_TOKEN_VARIABLE) if token else None
         self._connection = open_client(self.policy, auth=auth, max_bytes=max_bytes)
         self._connection.event_hooks = {"request": [_add_traceparent]}
@@ -135,7 +138,7 @@ class HttpAgent:
 
 
 async def _add_traceparent(request: httpx.Request) -> None:
-    """Tell the agent which question its searches are for, unless the user sends another trace."""
+    # Which question its searches are for, unless the user sends another trace.
     if search := CURRENT_SEARCH.get():
         request.headers.setdefault("traceparent", search.traceparent)
 

@@ -176,11 +176,11 @@ class StdioServer(Server):
                 self.stderr_tail = lines[-1][:_STDERR_LENGTH] if lines else ""
 
 
-def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:
+def server_of(target: Target, policy: OutboundPolicy = UNRESTRICTED) -> Server:
     """The server that a target names: a command for `mcp-stdio:`, else an address."""
     if target.kind == "mcp-stdio":
         return StdioServer(target.address)
-    return HttpServer(target.address, policy or UNRESTRICTED)
+    return HttpServer(target.address, policy)
 
 
 class McpSession:

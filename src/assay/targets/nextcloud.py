@@ -13,7 +13,6 @@ import orjson
 
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
-from assay.net.outbound import UNRESTRICTED
 from assay.targets.answer_reader import CONSTANT, AnswerReader
 from assay.targets.http_agent import AgentReadiness
 from assay.targets.mcp import SearchTool, arguments_of, find_search_tool, read_result
@@ -33,9 +32,8 @@ class NextcloudAgent:
     """The agent for `nextcloud:URL`; `#answer` requests answers as well."""
 
     def __init__(self, target: Target, context: OpenContext) -> None:
-        way = target.fragment
-        if way not in ("", "answer"):
-            raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the URL")
+        if target.fragment not in ("", "answer"):
+            raise UsageError(f"target {target}: only '#answer' may follow the URL")
         name = redact_target(str(target))
         self.info = AgentInfo(name=name, protocol="nextcloud", track=context.track)
         self._known = context.dataset.known_ids  # Assay's own server may return these
@@ -44,19 +42,14 @@ class NextcloudAgent:
         # Questions about what is in the account already need no upload, and so no mapping.
         mapping = {} if typed and not path.exists() else read_note_mapping(path)
         self._doc_ids = documents_by_note(mapping, path)
-        self._server = HttpServer(target.address, context.policy or UNRESTRICTED)
+        self._server = HttpServer(target.address, context.policy)
         self._session = McpSession(self._server.connect)
-        self._answers = context.answers or way == "answer"
+        self._answers = context.answers or target.fragment == "answer"
         self._results = "sources" if self._answers else "results"
         fields = {"results": self._results, "doc_id": "id", "answer": "generated_answer"}
-        self._reader = AnswerReader(fields, ())
+        self._reader = AnswerReader(fields)
         self._tool: SearchTool | None = None
         self._passages = 1
-
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "NextcloudAgent":
-        """The agent that `assay eval nextcloud:URL` opens."""
-        return cls(target, context)
 
     async def open(self) -> None:
         """Connect, and find the tool."""
@@ -84,8 +77,7 @@ class NextcloudAgent:
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
         answer = read_result(result, self._reader)
         value = result.structured_content if isinstance(result.structured_content, dict) else {}
-        apology = "generated_answer" in value and not value.get("model_used")
-        if apology and value.get("sources"):
+        if "generated_answer" in value and value.get("sources") and not value.get("model_used"):
             raise AgentFailure(
                 FailureKind.AGENT_ERROR,
                 "the server found documents but wrote no answer: it has no model and "
@@ -100,12 +92,13 @@ class NextcloudAgent:
             # Passages of one note count once, with the relevance of the best.
             found.setdefault(self._document(note, str(row.get("doc_type", "note"))), row)
         kept = list(found.values())[:top_k]
+        scores = [row.get("relevance", row.get("score")) for row in kept]
         typed = any("doc_type" in row for row in kept)
         return AgentAnswer(
             doc_ids=tuple(found)[:top_k],
             answer=answer.answer,
             citations=tuple(map(self._document, answer.citations)),
-            scores=tuple(map(_relevance, kept)),
+            scores=tuple(float(x) if isinstance(x, int | float) else 0.0 for x in scores),
             doc_types=tuple(str(row.get("doc_type", "note")) for row in kept) if typed else (),
             relevance_source=str(kept[0].get("relevance_source", "")) if kept else "",
         )
@@ -120,14 +113,9 @@ class NextcloudAgent:
         await self._server.close()
 
     def _document(self, note: str, kind: str = "note") -> str:
-        """The document that a note holds. Files, cards and mails have ids of their own."""
+        """The document that a note holds. Files, cards and mails have ids of another form."""
         if kind != "note":
             return note if note in self._known else f"{kind}:{note}"
         if note.isdecimal() and (doc_id := self._doc_ids.get(int(note))) is not None:
             return doc_id
         return note if note in self._known else f"note:{note}"
-
-
-def _relevance(row: Mapping[str, Any]) -> float:
-    value = row.get("relevance", row.get("score"))
-    return float(value) if isinstance(value, int | float) else 0.0

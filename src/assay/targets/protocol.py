@@ -12,8 +12,7 @@ from assay.errors import AgentFailure, FailureKind
 from assay.llm.passages import ContextChunk, Passage
 from assay.steps import AnswerUsage, SearchStep
 
-MAX_ID_LENGTH = 4096
-"""Characters of a document id. The longest that are in use are addresses."""
+MAX_ID_LENGTH = 4096  # the longest that are in use are addresses
 
 
 class SearchCall(Protocol):
@@ -37,8 +36,8 @@ class SearchAddress:
     call: SearchCall
 
 
+# Set it around `Agent.ask`: every kind of target passes it on in its way.
 CURRENT_SEARCH: ContextVar[SearchAddress | None] = ContextVar("current_search", default=None)
-"""Set it around `Agent.ask`: every kind of target passes it on in its own way."""
 
 
 @dataclass(frozen=True, slots=True)

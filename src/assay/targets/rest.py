@@ -27,7 +27,7 @@ from assay.files import read_text_file
 from assay.llm.passages import Passage
 from assay.net.http import HttpReply, exchange, failure_of_status, read_chunks
 from assay.net.json import parse_json
-from assay.net.outbound import UNRESTRICTED, split_address
+from assay.net.outbound import split_address
 from assay.net.redact import SECRET_NAME, quote, redact_url, remember_secrets, secret_fields
 from assay.net.sse import EventReader
 from assay.targets.answer_reader import AnswerReader, Received, validate_keys
@@ -347,14 +347,14 @@ class RestAgent(HttpAgent):
         self.reader = reader
         self._template = template
         self._sends_top_k = "top_k" in template.placeholders()
-        self.policy = context.policy or UNRESTRICTED
+        self.policy = context.policy
         self.ready_url = ready_url(template.url, below="")
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "RestAgent":
         """`rest:URL` or `rest:METHOD URL` with the request, headers and preset of the context."""
         given = context.request
-        if context.policy is not None and context.policy.public_only:  # before anything is read
+        if context.policy.public_only:  # before anything is read
             require_public(given, target.address)
         mapping: Mapping[str, str] = dict(context.mapping or {})
         validate_keys(mapping, target.kind)

@@ -7,10 +7,9 @@ rules of the web pages and shell completion are derived from the table. The modu
 talks to the agent is imported when a target of its kind is opened, and not before.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -18,28 +17,32 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import RATE_LIMITED, FailureKind, UsageError, closest, did_you_mean
 from assay.llm.provider_kinds import split_provider
-from assay.net.outbound import POLICY_VARIABLE
+from assay.net.outbound import (
+    VARIABLE,
+    OutboundPolicy,
+    OutboundRefused,
+    policy_of_process,
+    split_address,
+)
 from assay.net.redact import full_text, mask_secrets, reveal
 from assay.progress import Progress, silent
 from assay.search import MODES
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.net.outbound import OutboundPolicy
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings
     from assay.targets.protocol import Agent
 
 DEFAULT_TARGET = "purple:hybrid"
+# With answers, in process: --counterfactuals asks again with other documents, which A2A cannot.
 DEFAULT_ANSWERING_TARGET = "builtin:hybrid"
-"""The reference agent with answers: in process, where --counterfactuals can ask it again with other
-documents, which A2A has no form for."""
 
+# `http:URL=TASK` or `http:NAME=TASK`; an address needs no prefix, since it has a scheme.
 CONTRACT_TARGET = re.compile(
     r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?",
     re.IGNORECASE,
 )
-"""`http:URL=TASK` or `http:NAME=TASK`; an address needs no prefix, since it has a scheme."""
 
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
@@ -49,6 +52,7 @@ _METHOD = re.compile(r"([A-Za-z]{3,10}) +(?=\S*://)")
 _ANSWER_FORM = ("mapping",)
 _RETRIEVER = ("embedder", "bm25")
 
+# What to do about a failed call, by its HTTP status, else by its kind.
 _REMEDIES: Mapping[str | int, str] = {
     FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
     FailureKind.CONNECTION: "check that the agent is running and that no proxy is in the way",
@@ -63,7 +67,6 @@ _REMEDIES: Mapping[str | int, str] = {
     503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
     504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
 }
-"""What to do about a failed call, by its HTTP status, else by its kind."""
 
 _MCP_REMEDIES = {401: "set MCP_SERVER_TOKEN to a token that the server accepts"}
 _FUNCTION_REMEDIES = {
@@ -76,8 +79,8 @@ _FUNCTION_REMEDIES = {
 _REQUEST_REMEDIES: Mapping[str | int, str] = {
     401: "send a token that the service accepts: --header 'Authorization: Bearer $TOKEN'",
     FailureKind.PROTOCOL: "compare the URL, --request and --header with what the service expects",
-    FailureKind.INVALID_ANSWER: "name the ids with --map ids=EXPR; if the answer has none, as that "
-    "of a job that is only accepted, write a function: docs/targets.md, 'Other services'",
+    FailureKind.INVALID_ANSWER: "name the ids with --map ids=EXPR, or write a function: "
+    "docs/targets.md, 'Other services'",
 }
 
 
@@ -117,8 +120,8 @@ class RequestSettings:
 class OpenContext:
     """What a target may need to be opened: `OpenContext(dataset, mapping={"ids": "hits[].id"})`.
 
-    `mapping` is `--map`, parsed; with `answers` a built-in agent answers as well. Without a
-    `policy`, that of the process holds; without `bm25` or `embedder`, those of the environment.
+    `mapping` is `--map`, parsed; with `answers` a built-in agent answers as well. The default
+    `policy` is that of the process; without `bm25` or `embedder`, those of the environment hold.
     """
 
     dataset: "Dataset"
@@ -127,7 +130,7 @@ class OpenContext:
     answers: bool = False
     note_mapping: Path | None = None
     progress: Progress = silent
-    policy: "OutboundPolicy | None" = None
+    policy: OutboundPolicy = field(default_factory=policy_of_process)
     bm25: "Bm25Settings | None" = None
     embedder: "EmbedderSettings | None" = None
     request: RequestSettings = RequestSettings()
@@ -137,8 +140,8 @@ def _nothing(_target: Target) -> tuple[str, ...]:
     return ()
 
 
-def _own_address(target: Target) -> tuple[str, ...]:
-    return (target.address,)
+def _whole(rest: str) -> tuple[str, str]:
+    return rest, ""
 
 
 def _split_fragment(rest: str) -> tuple[str, str]:
@@ -148,48 +151,43 @@ def _split_fragment(rest: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class TargetKind:
-    """One kind of target; `name` is its prefix, `syntax` and `description` are for people."""
+    """One kind of target.
+
+    `name` is its prefix, `syntax` and `description` are for people. `agent` is the `module:Class`
+    that makes the agent from the target and the context, itself or by `from_target`; of a plug-in,
+    a class or function that takes the address and the context.
+
+    With `runs_code`, evaluating it runs code that the target names, or starts a process. `reaches`
+    returns the network addresses that it contacts, `reads` the local files and variables that the
+    target names. `split` makes (address, fragment) of what follows the prefix. With
+    `searches_dataset`, it answers from the data set that is open here. `settings` are options of a
+    run that only some kinds use, and that this one does; `remedies` what to do about failed calls,
+    if it is not the usual.
+    """
 
     name: str
     syntax: str
     description: str
     agent: str
-    """`module:Class`, whose `from_target(target, context)` makes the agent, or `module:function`,
-    which makes it from the address and the context."""
+    is_plugin: bool = False
     runs_code: bool = False
-    """Whether evaluating it runs code that the target names, or starts a process."""
-    reaches: Callable[[Target], tuple[str, ...]] = _own_address
-    """Every network address that evaluating the target contacts."""
+    reaches: Callable[[Target], tuple[str, ...]] = lambda target: (target.address,)
     reads: Callable[[Target], tuple[str, ...]] = _nothing
-    """Every local file and variable that the target names."""
     examples: tuple[str, ...] = ()
     split: Callable[[str], tuple[str, str]] = _split_fragment
-    """The part after the prefix as (address, fragment)."""
     searches_dataset: bool = False
-    """Whether it answers from the documents of the data set that is open here."""
     speaks_mcp: bool = False
     settings: tuple[str, ...] = ()
-    """Those options of a run that only some kinds of targets use, and that it does."""
     remedies: Mapping[Any, str] = field(default_factory=dict)
-    """What to do about failed calls, if it is not the usual."""
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
         maker = load(self.agent)
-        from_target = getattr(maker, "from_target", None)
-        agent: Agent = (
-            from_target(target, context) if from_target else maker(target.address, context)
-        )
+        if self.is_plugin:
+            agent: Agent = maker(target.address, context)
+        else:
+            agent = getattr(maker, "from_target", maker)(target, context)
         return agent
-
-    @property
-    def sends_nothing(self) -> bool:
-        """Whether it answers in this process, from the data set: no one else gets what it gets."""
-        return self.searches_dataset and not self.runs_code
-
-    def is_local(self, target: Target) -> bool:
-        """Whether it uses this machine in a way that only the machine's own user may."""
-        return self.runs_code or bool(self.reads(target))
 
 
 def remedy_for(failure: str, status: int | None = None, kind: TargetKind | None = None) -> str:
@@ -201,8 +199,7 @@ def remedy_for(failure: str, status: int | None = None, kind: TargetKind | None 
 def find_kind(name: str) -> TargetKind | None:
     """The kind with this prefix, also one that an installed package adds.
 
-    A package adds one by an entry point of the group `assay.targets`: its name is the prefix, its
-    value a class or function as `TargetKind.agent` says.
+    That is an entry point of the group `assay.targets`: its name is the prefix, its value `agent`.
     """
     if name not in TARGET_KINDS:
         for point in entry_points(group="assay.targets", name=name):
@@ -211,6 +208,7 @@ def find_kind(name: str) -> TargetKind | None:
                 syntax=f"{name}:ADDRESS",
                 description=f"{point.value}, an installed plug-in",
                 agent=point.value,
+                is_plugin=True,
                 runs_code=True,
                 reaches=_nothing,
                 split=_whole,
@@ -276,28 +274,17 @@ def parse_target(text: str) -> Target:
 
 def open_target(target: str | Target, context: OpenContext) -> "Agent":
     """The agent that a target names, not yet connected."""
-    policy = _policy_of_process() if context.policy is None else context.policy
     parsed = parse_target(reveal(target)) if isinstance(target, str) else target
     if _CREDENTIALS.search(str(parsed)):
         raise UsageError(
             "a target URL must not contain a user name or password: they would appear "
             "in the run's name and report"
         )
-    if policy is not None and policy.public_only:
-        check_permitted(parsed, policy)
-    return TARGET_KINDS[parsed.kind].open(parsed, replace(context, policy=policy))
+    check_permitted(parsed, context.policy)
+    return TARGET_KINDS[parsed.kind].open(parsed, context)
 
 
-def _policy_of_process() -> "OutboundPolicy | None":
-    """The policy that a server has put this process under; httpx is imported only for one."""
-    if POLICY_VARIABLE not in os.environ:
-        return None
-    from assay.net.outbound import policy_of_process
-
-    return policy_of_process()
-
-
-def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
+def check_permitted(target: Target, policy: OutboundPolicy) -> None:
     """Refuse targets that only the user of this machine may evaluate.
 
     Only kinds that run no code, start no process and read no file are permitted, and only if
@@ -305,11 +292,9 @@ def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
     """
     if not policy.public_only:
         return
-    from assay.net.outbound import VARIABLE, OutboundRefused, split_address
-
     kind = TARGET_KINDS[target.kind]
     shown = redact_target(target.text or str(target))
-    if kind.is_local(target):
+    if kind.runs_code or kind.reads(target):
         raise UsageError(
             f"target {shown!r} would run code, start a process or read a file on this "
             "server, which is allowed only on 127.0.0.1"
@@ -328,9 +313,7 @@ def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
 
 
 def redact_target(text: str) -> str:
-    """A target as it may be shown: without passwords, keys in a URL's query, and secrets that a
-    command is given as variables or options.
-    """
+    """A target as it may be shown: without passwords, keys in a URL, and secrets in a command."""
     return str(mask_secrets(text))
 
 
@@ -351,13 +334,10 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
     near = closest(prefix, [name for name in TARGET_KINDS if name != "url"])
     if near and rest:
         return f"{message}. Did you mean {redact_target(f'{near}:{rest}')!r}?"
-    if text and ":" not in text:
-        message += f". A plain name is looked up in assay.toml, as [target.{shown[:40]}]"
     return message
 
 
 def _variables(target: Target) -> tuple[str, ...]:
-    """What the address reads from this machine's environment."""
     return tuple(re.findall(r"\$\{(\w+)\}", target.address))
 
 
@@ -386,10 +366,6 @@ def provider_files(spec: str) -> tuple[str, ...]:
     """Files in the name of a language model, as in `gguf:FILE`."""
     kind, rest = split_provider(spec)
     return (rest,) if kind is not None and kind.in_process and rest else ()
-
-
-def _whole(rest: str) -> tuple[str, str]:
-    return rest, ""
 
 
 def _split_method(rest: str) -> tuple[str, str]:
@@ -435,7 +411,7 @@ _KINDS = (
         syntax="purple:hybrid[#PROVIDER]",
         description="the reference agent in a separate process, over A2A; #PROVIDER selects the "
         "model that writes answers",
-        agent="assay.targets.purple_process:PurpleProcess",
+        agent="assay.targets.builtin:PurpleProcess",
         runs_code=True,
         reaches=lambda target: provider_addresses(target.fragment),
         reads=lambda target: provider_files(target.fragment),
@@ -524,4 +500,3 @@ _KINDS = (
 )
 
 TARGET_KINDS: dict[str, TargetKind] = {kind.name: kind for kind in _KINDS}
-"""Every kind by its name."""
