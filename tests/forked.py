@@ -290,7 +290,7 @@ def leave_the_disk_alone() -> None:
 
 
 def _compile_templates() -> None:
-    pages = importlib.import_module("assay.report.html_templates")
+    pages = importlib.import_module("assay.report.html")
     for folders in ((), (importlib.import_module("assay.serve.ui.context").TEMPLATES,)):
         for name in pages.environment(*folders).list_templates(["html"]):
             pages.environment(*folders).get_template(name)

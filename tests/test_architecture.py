@@ -161,7 +161,7 @@ ONCE = {
         "files.py",
         "targets/purple_process.py",
         "llm/prompt.py",
-        "report/html_templates.py",
+        "report/html.py",
         "search/onnx_embedding.py",
         "search/tuning/tune.py",
     },

@@ -191,7 +191,7 @@ def test_a_run_that_failed_says_so(dataset: Dataset, tmp_path: Path) -> None:
 
     run = assay.evaluate(named, dataset, out=tmp_path)
     assert "12 of 12 queries failed" in repr(run)
-    assert "12 invalid answer, for example q" in run._repr_html_()
+    assert "invalid answer 12" in run._repr_html_()
     assert "return a list of document ids" in run._repr_html_()
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from assay import Dataset, Document, Query, Run, evaluate
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.report.documents import JudgedDocuments
-from assay.report.html import QueryFigures, RunPage, render_run_page
+from assay.report.html import JudgedDocuments, QueryFigures, RunPage, render_run_page
 from assay.run.models import AnswerRow, QueryRow, Report
 
 SCRIPT = "<script>alert('x')</script>"

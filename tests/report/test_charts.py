@@ -1,18 +1,17 @@
 """Charts: valid SVG, marks where the values are, and words for those who do not see them."""
 
+import re
 from xml.etree import ElementTree
 
 import pytest
+from tests.run.test_trend import point
 
 from assay.report import charts
-from assay.report.charts import Scale, shortened, without_overlap
-
-
-def parse(svg: str) -> ElementTree.Element:
-    return ElementTree.fromstring(svg)
-
+from assay.report.charts import MAX_LABELS, Scale, date_ticks, figure_title, trend_chart
+from assay.run.trend import COST, LATENCY, TrendPoint, TrendValue, build_trend
 
 DOTS = [(0.1, 0.9, "a <b>", "/q1"), (0.9, 0.1, "c", "/q2"), (0.5, 0.5, "d", "/q3")]
+SCATTER = charts.scatter(DOTS, ("x <i>", "y & z"))
 ALL = [
     charts.whisker(0.5, 0.4, 0.6),
     charts.whisker(-0.1, None, None, (-0.2, 0.2)),
@@ -20,26 +19,31 @@ ALL = [
     charts.sparkline([0.3]),
     charts.sparkline([0.3, 0.4]),
     charts.histogram([0] * 20, 0, "nDCG@5"),
-    charts.latency_dots([(0.0, 0.0, "q", "/q"), (1.0, 900.0, "r", "/r")], "seconds"),
-    charts.scatter(DOTS, ("x <i>", "y & z")),
+    charts.latency_dots([(0.0, 0.0, "q", "/q"), (1.0, 900.0, "r", "/r")]),
+    SCATTER,
     charts.loss_bar({"retrieval": 0.0, "generation": 45.0, "both together": 0.01}),
 ]
 
 
+def parse(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(f"<div>{svg}</div>")
+
+
+def of_class(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [each for each in root.iter() if name in (each.get("class") or "").split()]
+
+
 @pytest.mark.parametrize("svg", ALL)
 def test_every_chart_is_valid_and_has_words(svg: str) -> None:
-    root = parse(f"<div>{svg}</div>")
-    plot = root if root.tag == "svg" else next(root.iter("svg"))
+    plot = next(parse(svg).iter("svg"))
     assert plot.get("role") in ("img", "group")
     assert plot.get("aria-label")
-    for harm in ("style=", "<script", "nan"):
+    for harm in ("style=", "<script", "nan", 'tabindex="0"'):
         assert harm not in svg.lower()
-    stops = [each for each in root.iter() if each.get("tabindex") == "0"]
-    assert stops == []  # a point that leads nowhere is no stop of the Tab key
 
 
 def test_a_dot_leads_to_its_query_and_is_better_above_the_diagonal() -> None:
-    root = parse(ALL[7])
+    root = parse(SCATTER)
     classes = [circle.get("class") for circle in root.iter("circle")]
     assert classes == ["query better", "query worse", "query same"]
     assert [link.get("href") for link in root.iter("a")] == ["/q1", "/q2", "/q3"]
@@ -59,15 +63,11 @@ def test_negative_scores_have_their_place() -> None:
 
 
 def test_bars_are_as_high_and_as_wide_as_the_counts() -> None:
-    heights = [
-        float(bar.get("height", ""))
-        for bar in parse(charts.histogram([1, 2, 4], 8, "x")).iter("rect")
-    ]
+    bars = parse(charts.histogram([1, 2, 4], 8, "x")).iter("rect")
+    heights = [float(bar.get("height", "")) for bar in bars]
     assert heights[0] == pytest.approx(8 * heights[1], rel=0.01)
-    widths = [
-        float(r.get("width", ""))
-        for r in parse(f"<p>{charts.loss_bar({'a': 30, 'none': 0, 'b': 90})}</p>").iter("rect")
-    ]
+    parts = parse(charts.loss_bar({"a": 30, "none": 0, "b": 90})).iter("rect")
+    widths = [float(part.get("width", "")) for part in parts]
     assert widths == pytest.approx([450, 150], rel=0.01)
 
 
@@ -86,8 +86,80 @@ def test_a_logarithmic_scale_gives_each_magnitude_the_same_room() -> None:
     assert scale.ticks() == [1, 2, 5, 10, 20, 50, 100]
 
 
-def test_words_are_cut_to_their_room_and_do_not_overlap() -> None:
-    kept = without_overlap([(0, "aaaa"), (5, "bbbb"), (90, "cccc")])
-    assert [words for _, words in kept] == ["aaaa", "cccc"]
-    assert shortened("a long name", 40) == "a lo…"
-    assert shortened("x" * 100_000, 40).endswith("…")
+# --- a figure over time --------------------------------------------------------------------------
+
+
+def points(number: int = 6) -> list[TrendPoint]:
+    """Two branches, gates, labels, a version of the data in between, latency and cost."""
+    made = []
+    for n in range(number):
+        line = {
+            "branch": "main" if n % 2 else "other",
+            "label": f"label {n} <b>" if n % 3 == 0 else None,
+            "git_commit": f"{n:07x}" * 5,
+            "fingerprint": "f" if n < number - 2 else "g",
+            "gates_failed": int(n == 2),
+        }
+        values = {
+            "ndcg@5": TrendValue(0.4 + (n % 50) / 100, 0.3, 0.6),
+            LATENCY: TrendValue(100.0 + n),
+            COST: TrendValue(0.01 * n),
+        }
+        made.append(point(n, line, values=values, bounds={"ndcg@5": 0.35 if n < 4 else 0.45}))
+    return made
+
+
+def drawn(number: int = 6, figure: str = "ndcg@5") -> ElementTree.Element:
+    trend = build_trend(points(number), figure)
+    return parse(trend_chart(trend, lambda line: f"/runs/{line.name}"))
+
+
+def test_every_run_of_a_trend_is_a_point_that_leads_to_it() -> None:
+    found = of_class(drawn(), "point")
+    assert sorted(each.get("href") or "" for each in found) == [f"/runs/{n}" for n in range(6)]
+    titles = [each.findtext("title") or "" for each in found]
+    assert any(re.search(r"nDCG@5 0\.4200, .*other 0000002, gate failed", each) for each in titles)
+
+
+def test_only_comparable_runs_are_joined_and_older_data_is_hollow() -> None:
+    root = drawn()
+    assert len(of_class(root, "joined")) == 4  # two on each branch, on the old data and the new
+    assert len(of_class(root, "hollow")) == 2  # the smaller set, though it is the newest
+    assert len(of_class(root, "failed")) == 1
+    assert [each.text for each in of_class(root, "gate-words")] == ["gate 0.35", "gate 0.45"]
+    low, high = (float(each.get("y1", "")) for each in of_class(root, "gate"))
+    assert low > high  # the y of SVG points down
+
+
+@pytest.mark.parametrize("number", [200, 1000])
+def test_many_runs_are_one_line_few_points_and_at_most_six_labels(number: int) -> None:
+    root = drawn(number)
+    assert len(of_class(root, "point")) <= 160
+    lines = [(each.get("points") or "").split() for each in of_class(root, "joined")]
+    assert sum(map(len, lines)) == number
+    assert {each.get("tabindex") for each in of_class(root, "point")} == {"-1"}
+    assert len(of_class(root, "spread")) == 2
+    assert 0 < len(of_class(root, "run-label")) <= MAX_LABELS
+
+
+@pytest.mark.parametrize("number", [1, 2, 40])
+@pytest.mark.parametrize("figure", ["ndcg@5", LATENCY, COST])
+def test_any_number_of_runs_can_be_drawn(number: int, figure: str) -> None:
+    root = drawn(number, figure)
+    assert "nan" not in ElementTree.tostring(root, "unicode")
+    assert len(of_class(root, "point")) == number
+
+
+def test_titles_of_figures_are_for_people() -> None:
+    assert [figure_title(each) for each in (LATENCY, "ndcg@5", "fact_recall")] == [
+        *("Median latency", "nDCG@5", "Fact recall"),
+    ]
+
+
+@pytest.mark.parametrize("days", [0.001, 0.02, 0.2, 1, 3, 10, 30, 90, 400, 4000])
+def test_dates_on_an_axis_are_round_and_few(days: float) -> None:
+    start = 1_790_000_000.0
+    end = start + days * 86400
+    ticks = date_ticks(start, end, 8)
+    assert 1 <= len({words for _, words in ticks}) == len(ticks) <= 9
+    assert all(start <= moment <= end for moment, _ in ticks)

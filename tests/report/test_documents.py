@@ -1,11 +1,9 @@
-"""Documents and answers on pages: marks of a ranking, what was lost, which marks are citations."""
+"""Documents and answers on pages: marks of a ranking, what was lost, facts."""
 
-import pytest
 from tests.report.conftest import SCRIPT
 
 from assay import Dataset, Document, Query, Run
-from assay.report.documents import MAX_ANSWER, JudgedDocuments, split_citations
-from assay.run.models import AnswerRow
+from assay.report.html import JudgedDocuments
 
 DATA = Dataset(
     name="tea",
@@ -52,31 +50,3 @@ def test_facts_say_whether_the_answer_states_them(
     unknown = JudgedDocuments(5, "test", None).facts(rows["q2"])
     assert [stated for _, stated in unknown] == [None, None]
     assert not docs.exists(f"made-up{SCRIPT}")
-
-
-def linked(answer: str, citations: list[str], retrieved: list[str]) -> list[tuple[str, str]]:
-    row = AnswerRow.model_construct(answer=answer, citations=citations, retrieved_docs=retrieved)
-    parts = split_citations(row)
-    assert "".join(words for words, _ in parts) == answer[:MAX_ANSWER]
-    return [part for part in parts if part[1]]
-
-
-@pytest.mark.parametrize(
-    ("answer", "citations", "expected"),
-    [
-        ("So [1] and so [3].", ["a", "c"], [("1", "a"), ("3", "c")]),
-        ("So [1, 3].", ["a", "c"], [("1", "a"), ("3", "c")]),
-        ("So [b] and [x].", ["b", "x"], [("b", "b"), ("x", "x")]),
-        # [2] is c only if what is cited is counted, since b was not cited.
-        ("So [1] and [2].", ["a", "c"], [("1", "a"), ("2", "c")]),
-        ("An array [0] and a list [1, two].", ["a"], []),
-        ("[4] and [1]", ["a"], []),
-        ("[ ] open, [x] done", ["a"], []),
-        ("", [], []),
-        ("[" * 20_000 + "1" + "]" * 20_000, ["a"], []),
-    ],
-)
-def test_a_mark_is_linked_where_it_stands_for_one_document(
-    answer: str, citations: list[str], expected: list[tuple[str, str]]
-) -> None:
-    assert linked(answer, citations, ["a", "b", "c"]) == expected

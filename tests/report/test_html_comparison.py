@@ -12,8 +12,8 @@ from assay import Dataset, Run, compare_runs, evaluate
 from assay.evaluation.gates import regression_gate
 from assay.evaluation.leaderboard import make_board
 from assay.metrics.figures import parse_figure
+from assay.report.html import IN_FILE
 from assay.report.html_comparison import (
-    IN_FILE,
     ComparedSide,
     ComparePage,
     compare_page,

@@ -12,7 +12,6 @@ from assay.report.slices import (
     WORDS,
     Slice,
     compare_slices,
-    slice_means,
     slices_of,
 )
 
@@ -32,18 +31,6 @@ def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:
     assert Slice(WORDS, "1").title == "1 word"
     failed = query_row("q", status="failed", failure="timeout")
     assert Slice(OUTCOME, "failed: timeout") in slices_of(failed)
-
-
-def test_a_mean_has_the_interval_of_student_and_a_kind_with_one_slice_is_left_out() -> None:
-    """t for 4 degrees of freedom is 2.776: the values have mean 0.5 and s 0.1."""
-    scores = {
-        Slice(TAG, "a"): [0.4, 0.4, 0.5, 0.6, 0.6],
-        Slice(TAG, "b"): [0.4],
-        Slice(RELEVANT, "1"): [0.1, 0.2],
-    }
-    first, second = slice_means(scores)
-    assert first.low == pytest.approx(0.5 - 2.776 * 0.1 / 5**0.5, abs=2e-3)
-    assert (second.mean, second.low) == (0.4, None)
 
 
 def test_the_slice_that_got_worse_is_the_first() -> None:

@@ -13,7 +13,7 @@ from assay.data import Dataset
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
 from assay.net.outbound import OutboundPolicy
-from assay.serve.ui.check import require_permitted
+from assay.serve.ui.evaluate import require_permitted
 from assay.targets import AgentInfo
 from assay.targets.target_kinds import (
     TARGET_KINDS,

@@ -219,8 +219,7 @@ def keep() -> Callable[["Page", str], None]:
 
     def save(page: "Page", name: str) -> None:
         if where:
-            # A PNG would take twice the processor time.
-            page.screenshot(path=Path(where) / f"{name}.jpeg", quality=80, full_page=True)
+            page.screenshot(path=Path(where) / f"{name}.png", full_page=True)
 
     return save
 

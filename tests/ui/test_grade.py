@@ -43,8 +43,11 @@ def token(client: TestClient) -> str:
     return found[1]
 
 
-def grade(client: TestClient, grader: str, doc: int, grade: str) -> httpx2.Response:
+def grade(
+    client: TestClient, grader: str, doc: int, grade: str, comment: str = ""
+) -> httpx2.Response:
     data = {"grader": grader, "query_id": f"q{doc // 2}", "doc_id": f"d{doc}", "grade": grade}
+    data["comment"] = comment
     return client.post("/grade/tea/grade", data={"form_token": token(client), **data})
 
 
@@ -79,6 +82,16 @@ def test_graders_are_compared_and_their_grades_go_out(client: TestClient) -> Non
     assert [line.rpartition(",")[2] for line in table.text.splitlines()] == ["label", *"3210"]
     qrels = client.get("/grade/tea/labels.qrels").text
     assert qrels == "q0 0 d0 3\nq0 0 d1 0\nq1 0 d2 1\nq1 0 d3 0\n"
+
+
+def test_a_comment_is_kept_with_the_grade_and_shown_to_all(client: TestClient) -> None:
+    grade(client, "Ann", 1, "2", f"half of it {SCRIPT}")
+    page = client.get("/grade/tea/grade?grader=Ann&at=1").text
+    assert "half of it &lt;script&gt;" in page
+    assert "half of it" not in client.get("/grade/tea/grade?grader=Bob&at=1").text
+    assert f"Ann: half of it {SCRIPT}" in read_page(client.get("/grade/tea").text).text
+    grade(client, "Ann", 1, "2")
+    assert "half of it" not in client.get("/grade/tea").text
 
 
 def test_only_our_forms_grade(client: TestClient) -> None:

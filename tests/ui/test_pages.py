@@ -176,7 +176,7 @@ def test_a_long_list_has_pages_that_keep_its_filters(
         shutil.copytree(source, tmp_path / "runs" / f"20260101-0000{place:03}-copy")
     with running(folder, "--runs", str(tmp_path / "runs")) as client:
         page = client.get("/", params={"q": "copy"}).text
-        assert "1 to 50 of 120 runs" in page
+        assert "1 to 50 of 120 runs" in read_page(page).text
         assert len(page) < 150_000
         assert 'rel="next" href="/?q=copy&amp;page=2"' in page
         assert len(listed(client, q="copy", page="99")) == 20
@@ -224,7 +224,7 @@ def test_answers_are_filtered_by_what_went_wrong_and_ids_in_findings_are_links(
     assert report.diagnosis is not None
     kind, number = next(iter(report.diagnosis.counts.items()))
     page = answer_server.get(f"/runs/{bm25}", params={"tab": "answers", "kind": kind}).text
-    assert f"of {number} question" in page
+    assert f"of {number} question" in read_page(page).text
     for finding in report.findings:
         for query_id in finding.query_ids[:4]:
             assert f"/runs/{bm25}?tab=answers&amp;query={query_id}#panel" in page

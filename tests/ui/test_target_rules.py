@@ -7,7 +7,7 @@ import pytest
 from assay.errors import AssayError
 from assay.net.outbound import OutboundPolicy
 from assay.run.config import RunConfig
-from assay.serve.ui.check import checks_of
+from assay.serve.ui.evaluate import checks_of
 
 AT_HOME = OutboundPolicy.for_server("127.0.0.1")
 EXPOSED = OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000, example.org")

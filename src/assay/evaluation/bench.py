@@ -39,7 +39,7 @@ from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.statistics import compare_strata, holm, summarize_strata
-from assay.report.html_templates import render_page
+from assay.report.html import render_page
 from assay.report.numbers import counted, duration, figure, interval
 from assay.run.config import RunConfig
 from assay.run.find import BENCHES, LATEST

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,9 +131,9 @@ class Run:
         return hash(self.folder)
 
     def _repr_html_(self) -> str:
-        from assay.report.html import render_summary
+        from assay.report.terminal import plain_text, render_report
 
-        return render_summary(self.report, name=self.name)
+        return f"<pre>{escape(plain_text(render_report(self.report, path=self.name)))}</pre>"
 
 
 def compare_runs(

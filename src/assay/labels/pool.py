@@ -260,6 +260,7 @@ TABLE_GRADER = "table"
 _GRADER = re.compile(r"\w[\w .@'-]{0,39}")
 # Each is compared with each: a visitor could make the page take hours.
 _MAX_GRADERS = 50
+MAX_COMMENT = 1000
 _MAX_JOURNAL = 64 * 2**20  # half a million grades, which are held in memory
 
 
@@ -289,8 +290,12 @@ class GradedPool:
         """Those of one person; empty before the first."""
         return self.grades().get(grader, {})
 
-    def save(self, grader: str, name: PairName, grade: int) -> None:
-        """Keep a grade of one person."""
+    def comments(self) -> dict[str, dict[PairName, str]]:
+        """What graders remarked on documents, by grader."""
+        return self._read()[1]
+
+    def save(self, grader: str, name: PairName, grade: int, comment: str = "") -> None:
+        """Keep a grade of one person, with a comment on the document."""
         check_grader(grader)
         if name not in self.place:
             raise UsageError(f"document {name[1]!r} of query {name[0]!r} is not in this pool")
@@ -303,11 +308,13 @@ class GradedPool:
             "doc_id": name[1],
             "grade": grade,
         }
+        if comment:
+            record["comment"] = comment[:MAX_COMMENT]
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         try:
             # Two browsers, or two servers over one folder, lose nothing to each other.
             with FileLock(self.path.with_name(f".{self.path.name}.lock")):
-                graders, end = self._read()
+                graders, _, end = self._read()
                 if grader not in graders and len(graders) >= _MAX_GRADERS:
                     raise UsageError(
                         f"this pool has the grades of {_MAX_GRADERS} people, the most that it may "
@@ -339,16 +346,19 @@ class GradedPool:
         pairs = ((a, b, grader_agreement(grades[a], grades[b])) for a, b in combinations(grades, 2))
         return [(a, b, agreement) for a, b, agreement in pairs if agreement is not None]
 
-    def _read(self) -> tuple[dict[str, dict[PairName, int]], int]:
-        """The grades by grader, and where the last complete line ends."""
+    def _read(
+        self,
+    ) -> tuple[dict[str, dict[PairName, int]], dict[str, dict[PairName, str]], int]:
+        """Grades and comments by grader, and where the last complete line ends."""
         grades = {TABLE_GRADER: dict(self._given)} if self._given else {}
+        comments: dict[str, dict[PairName, str]] = {}
         size = self.journal.stat().st_size if self.journal.exists() else 0
         if size > _MAX_JOURNAL:
             raise self._unusable(f"has more than {_MAX_JOURNAL:,} bytes")
         end = 0
         for after, line in complete_lines(self.journal) if size else ():
             end = after
-            match parse_object(line) or {}:
+            match record := parse_object(line) or {}:
                 case {
                     "grader": str(grader),
                     "query_id": str(query_id),
@@ -357,10 +367,13 @@ class GradedPool:
                 } if type(grade) is int and grade in GRADES and _GRADER.fullmatch(grader):
                     if (query_id, doc_id) in self.place:
                         grades.setdefault(grader, {})[query_id, doc_id] = grade
+                        comment = record.get("comment")
+                        said = comment[:MAX_COMMENT] if isinstance(comment, str) else ""
+                        comments.setdefault(grader, {})[query_id, doc_id] = said
                 case _:
                     what = f"has a line that is not a grade; delete it: {line[:80]!r}"
                     raise self._unusable(what)
-        return grades, end
+        return grades, comments, end
 
     def _unusable(self, what: str) -> DataError:
         return DataError(what, file=self.journal)

@@ -1,27 +1,54 @@
-"""Charts as plain SVG: marks for cells of tables, and the charts of a run.
+"""Charts as plain SVG: marks for cells of tables, the charts of a run, a figure over time.
 
 Colors come from CSS classes, so that one chart serves light mode, dark mode and paper. A chart has
 neither a style attribute nor a script: the pages forbid both. What a point says is its title. A
-chart is one picture for a screen reader, with its data in a table behind it; only points that lead
-somewhere are stops of the Tab key.
+chart is one picture for a screen reader, with its data in a table behind it.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 
 from markupsafe import Markup
 
-from assay.report.numbers import count, counted, difference, duration, figure, interval
+from assay.metrics.figures import AnswerFigure, parse_figure
+from assay.report.numbers import count, counted, difference, dollars, duration, figure, interval
+from assay.run.listing import RunLine
 from assay.run.searches import CurvePoint
+from assay.run.trend import (
+    COST,
+    JUDGE_COST,
+    LATENCY,
+    SLOW,
+    TargetTrend,
+    TrendPoint,
+    TrendSeries,
+    is_score,
+)
 
-MAX_ROWS = 200
-"""Rows of the table behind a chart."""
-
+MAX_ROWS = 200  # of the table behind a chart
+MAX_SERIES = 6
+MAX_LABELS = 6
+MAX_CHANGES = 12
 _WIDTH, _HEIGHT = 440, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 14, 38
 _BAR_WIDTH = 600
+_TREND_WIDTH, _TREND_HEIGHT, _TREND_TOP, _TREND_BOTTOM = 1200, 380, 40, 350
+_MAX_DOTS = 150  # more would make the page of a thousand runs larger than 150 kB
+_MAX_STOPS = 60  # of the Tab key in one chart; the list of runs leads to the same places
+_MAX_BARS = 12  # from more runs on, their intervals are a band
+_SERIES_ROOM = 190
+_TITLES = {
+    LATENCY: "Median latency",
+    SLOW: "p95 latency",
+    COST: "Cost of the run",
+    JUDGE_COST: "Cost of the judge",
+}
+
+
+# --- elements ------------------------------------------------------------------------------------
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
@@ -54,6 +81,12 @@ def path(name: str, places: Iterable[tuple[float, float]], class_: str) -> str:
     return element(name, points=corners, class_=class_)
 
 
+def band(ends: Sequence[tuple[float, float, float]], class_: str) -> str:
+    """The area between two lines, of `(x, low, high)`."""
+    edge = [(x, high) for x, _, high in ends] + [(x, low) for x, low, _ in ends[::-1]]
+    return path("polygon", edge, f"spread {class_}")
+
+
 def drawing(width: float, height: float, parts: Iterable[str], says: str, class_: str) -> Markup:
     """A whole plot; `says` is its text alternative for screen readers."""
     drawn = "".join(parts)
@@ -80,11 +113,35 @@ def chart(plot: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
         for row in rows[:MAX_ROWS]
     )
-    left = f"<p>The first {MAX_ROWS} of {count(len(rows))}.</p>" * (len(rows) > MAX_ROWS)
+    left = f"<p>The first {MAX_ROWS} of {count(len(rows))}.</p>" if len(rows) > MAX_ROWS else ""
     return Markup(
         f'<div class="chart">{plot}<details class="chart-data"><summary>Data</summary>'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{left}</details></div>"
     )
+
+
+def series_mark(number: int, x: float, y: float, class_: str = "") -> str:
+    """A shape for each series: colors alone do not tell everybody."""
+    class_ = f"mark series-{number}{class_}"
+    if number % 3 == 0:
+        return element("circle", cx=x, cy=y, r=4.5, class_=class_)
+    if number % 3 == 1:
+        return element("rect", x=x - 4, y=y - 4, width=8, height=8, class_=class_)
+    return path("polygon", [(x, y - 5), (x + 5, y + 4), (x - 5, y + 4)], class_)
+
+
+def text_width(words: str) -> float:
+    """About how wide a text is, rather too wide: fonts differ."""
+    return 7.0 * len(words)
+
+
+def shortened(words: str, room: float) -> str:
+    """As much of a text as fits."""
+    fitting = int(room / 7.0)
+    return words if len(words) <= fitting else f"{words[: fitting - 1].rstrip(' .,/')}…"
+
+
+# --- axes ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,61 +166,35 @@ class Scale:
         part = min(1.0, max(0.0, (value - low) / (high - low)))
         return self.start + part * (self.end - self.start)
 
-    def ticks(self, most: int = 5) -> list[float]:
-        """Round values inside the scale, about `most` of them: 1, 2 or 5 times a power of ten."""
+    def ticks(self, number: int = 5) -> list[float]:
+        """About so many round values inside the scale: 1, 2 or 5 times a power of ten."""
         if self.high <= self.low:
             return [self.low]
         if self.logarithmic:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            fine = (1, 2, 5) if len(powers) <= 3 else (1,)
-            steps = [one * 10.0**power for power in powers for one in fine]
+            factors = (1, 2, 5) if len(powers) <= 3 else (1,)
+            steps = [factor * 10.0**power for power in powers for factor in factors]
             return [step for step in steps if self.low <= step <= self.high]
-        rough = (self.high - self.low) / most
+        rough = (self.high - self.low) / number
         power = 10.0 ** math.floor(math.log10(rough))
-        step = next(one * power for one in (1, 2, 5, 10) if one * power >= rough * 0.999)
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [round(number * step, 12) for number in range(first, last + 1)]
+        return [round(place * step, 12) for place in range(first, last + 1)]
 
 
-def text_width(words: str, size: float = 12) -> float:
-    """About how wide a text is, rather too wide: fonts differ."""
-    return sum(1.0 if ord(letter) > 0x2E7F else 0.58 for letter in words) * size
-
-
-def shortened(words: str, room: float) -> str:
-    """As much of a text as fits."""
-    if len(words) <= 400 and text_width(words) <= room:
-        return words
-    words = words[: max(0, int(room / 6))]  # no letter is narrower
-    while words and text_width(f"{words}…") > room:
-        words = words[:-1]
-    return f"{words.rstrip(' .,/')}…"
-
-
-def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Those of the labels, centered at a place each, that leave the ones before them free."""
-    kept: list[tuple[float, float, str]] = []
-    for x, words in labels:
-        half = text_width(words) / 2
-        if all(abs(x - other) >= half + room + 8 for other, room, _ in kept):
-            kept.append((x, half, words))
-    return [(x, words) for x, _, words in kept]
-
-
-def grid(
-    up: Scale, left: float, right: float, words: Callable[[float], str], most: int = 4
+def _grid(
+    up: Scale, left: float, right: float, words: Callable[[float], str], number: int = 4
 ) -> list[str]:
     """A line across the plot at each round height, with its value."""
     parts = []
-    for value in up.ticks(most):
+    for value in up.ticks(number):
         y = up(value)
         parts += [line(left, y, right, y, "grid"), text(words(value), left - 6, y + 4, "end")]
     return parts
 
 
 def _axis(across: Scale, y: float, words: Callable[[float], str], label: str = "") -> list[str]:
-    ticks = without_overlap((across(value), words(value)) for value in across.ticks())
-    marks = [text(tick, x, y + 15, "middle", "tick") for x, tick in ticks]
+    marks = [text(words(tick), across(tick), y + 15, "middle", "tick") for tick in across.ticks()]
     middle = (across.start + across.end) / 2
     return [
         line(across.start, y, across.end, y, "axis"),
@@ -172,18 +203,13 @@ def _axis(across: Scale, y: float, words: Callable[[float], str], label: str = "
     ]
 
 
-def _plain(value: float) -> str:
-    return f"{value:g}"
-
-
-def _whole(value: float) -> str:
-    return f"{value:g}" if value == int(value) else ""
+# --- cells of tables -----------------------------------------------------------------------------
 
 
 def whisker(
     mean: float, low: float | None, high: float | None, ends: tuple[float, float] = (0, 1)
 ) -> Markup:
-    """A mean with its interval, for a cell of a table: `ends` are what is left and right."""
+    """A mean with its interval: `ends` are what is left and right."""
     across = Scale(*ends, 4, 130)
     says = f"{figure(mean)}, 95% interval {interval(low, high)}"
     parts = [element("title", escape(says)), line(4, 8, 130, 8, "grid")]
@@ -196,7 +222,7 @@ def whisker(
 
 
 def change_bar(change: float, better: bool) -> Markup:
-    """A difference between -1 and 1 as a bar from the middle, for a cell of a table."""
+    """A difference between -1 and 1 as a bar from the middle."""
     end = Scale(-1, 1, 0, 70)(change)
     class_ = "better" if better else "worse"
     bar = element("rect", x=min(35.0, end), y=3, width=abs(end - 35), height=8, class_=class_)
@@ -213,12 +239,15 @@ def sparkline(values: Sequence[float]) -> Markup:
     return drawing(154, 26, parts, says, "sparkline")
 
 
+# --- charts of a run -----------------------------------------------------------------------------
+
+
 def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
     """How many queries scored what; those at exactly 0 have a bar to themselves."""
     up = Scale(0, max([1, zeros, *counts]), _HEIGHT - _BOTTOM, _TOP)
     across = Scale(0, 1, _LEFT + 34, _WIDTH - _RIGHT)
     step = (across.end - across.start) / len(counts)
-    parts = grid(up, _LEFT, across.end, lambda value: f"{value:,.0f}")
+    parts = _grid(up, _LEFT, across.end, lambda value: f"{value:,.0f}")
     parts += _axis(across, up(0), lambda value: f"{value:.1f}" if value else "", label)
     parts.append(text("0", _LEFT + 13, up(0) + 15, "middle", "tick"))
     bars = [("exactly 0", zeros, _LEFT + 3.0, 20.0, "bad")]
@@ -234,15 +263,15 @@ def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
     return chart(plot, (label, "Queries"), [(bar[0], count(bar[1])) for bar in bars])
 
 
-def latency_dots(dots: Sequence[tuple[float, float, str, str]], label: str) -> Markup:
+def latency_dots(dots: Sequence[tuple[float, float, str, str]]) -> Markup:
     """One dot a query: when it was asked, how long it took, what it says, where it leads."""
     times, taken = [dot[0] for dot in dots], [dot[1] for dot in dots]
     low, high = max(min(taken), 1e-3), max([*taken, 1e-3])
     wide = high / low > 50
     up = Scale(low if wide else 0, high * 1.1, _HEIGHT - _BOTTOM, _TOP, logarithmic=wide)
     across = Scale(min(times), max(times), _LEFT + 8, _WIDTH - _RIGHT)
-    parts = grid(up, across.start, across.end, lambda value: duration(value / 1000))
-    parts += _axis(across, _HEIGHT - _BOTTOM, _plain, label)
+    parts = _grid(up, across.start, across.end, lambda value: duration(value / 1000))
+    parts += _axis(across, up.start, lambda value: f"{value:g}", "seconds into the run")
     for x, y, words, href in dots:
         mark = element("circle", cx=across(x), cy=up(y), r=3, class_="query")
         parts.append(point(mark, words, href))
@@ -259,7 +288,7 @@ def scatter(
     """One dot a query with both scores, its words and its link: above the diagonal, y is higher."""
     size = 320
     across, up = Scale(*ends, 44, size - 10), Scale(*ends, size - 40, 10)
-    parts = grid(up, across.start, across.end, lambda value: f"{value:.1f}")
+    parts = _grid(up, across.start, across.end, lambda value: f"{value:.1f}")
     parts += _axis(across, up.start, lambda value: f"{value:.1f}", shortened(labels[0], size - 60))
     parts.append(line(across.start, up.start, across.end, up.end, "zero"))
     parts.append(text(shortened(labels[1], size - 60), 46, 8))
@@ -281,7 +310,8 @@ def evidence_curve(curves: Mapping[str, Sequence[CurvePoint]]) -> Markup:
     up = Scale(0, 1, _HEIGHT - _BOTTOM, _TOP)
     last = max(found.at for curve in curves.values() for found in curve)
     across = Scale(0, last, _LEFT, _WIDTH - _RIGHT)
-    parts = grid(up, _LEFT, across.end, _plain) + _axis(across, up(0), _whole, "searches")
+    parts = _grid(up, _LEFT, across.end, lambda value: f"{value:g}")
+    parts += _axis(across, up(0), lambda v: f"{v:g}" if v == int(v) else "", "searches")
     rows, ends = [], []
     for number, (name, curve) in enumerate(curves.items()):
         known = [
@@ -289,36 +319,22 @@ def evidence_curve(curves: Mapping[str, Sequence[CurvePoint]]) -> Markup:
             for c in curve
             if c.low is not None and c.high is not None
         ]
-        edge = [(x, high) for x, _, high in known] + [(x, low) for x, low, _ in known[::-1]]
-        parts.append(path("polygon", edge, f"spread series-{number}"))
+        parts.append(band(known, f"series-{number}"))
         means = [(across(c.at), up(c.mean)) for c in curve]
         parts.append(path("polyline", means, f"joined series-{number}"))
         for found, (x, y) in zip(curve, means, strict=True):
-            value = f"{figure(found.mean, 3)} {interval(found.low, found.high)}"
-            words = f"after {counted(found.at, 'search', 'searches')}: {value}"
-            shown = ", ".join(filter(None, (name, words)))
-            parts.append(point(series_mark(number, x, y), shown))
-            rows.append(
-                (name, str(found.at), figure(found.mean, 3), interval(found.low, found.high))
-            )
+            cells = (figure(found.mean, 3), interval(found.low, found.high))
+            words = f"after {counted(found.at, 'search', 'searches')}: {' '.join(cells)}"
+            parts.append(point(series_mark(number, x, y), f"{name} {words}".strip()))
+            rows.append((name, str(found.at), *cells))
         if name:
             y = up(0) - 8 - 16 * (len(curves) - 1 - number)
-            parts += [series_mark(number, across.end - 8, y - 4)]
+            parts.append(series_mark(number, across.end - 8, y - 4))
             parts.append(text(shortened(name, 320), across.end - 18, y, "end"))
         ends.append(f"{name} {figure(curve[-1].mean, 3)} at the end".strip())
     says = f"Evidence seen after each search: {', '.join(ends)}"
     headings = ("Run", "Searches", "Evidence seen", "95% interval")
     return chart(drawing(_WIDTH, _HEIGHT, parts, says, "curve"), headings, rows)
-
-
-def series_mark(number: int, x: float, y: float, class_: str = "") -> str:
-    """A shape for each series: colors alone do not tell everybody."""
-    class_ = f"mark series-{number}{class_}"
-    if number % 3 == 0:
-        return element("circle", cx=x, cy=y, r=4.5, class_=class_)
-    if number % 3 == 1:
-        return element("rect", x=x - 4, y=y - 4, width=8, height=8, class_=class_)
-    return path("polygon", [(x, y - 5), (x + 5, y + 4), (x - 5, y + 4)], class_)
 
 
 def loss_bar(points: Mapping[str, float], unit: str = "points", digits: int = 1) -> Markup:
@@ -327,13 +343,193 @@ def loss_bar(points: Mapping[str, float], unit: str = "points", digits: int = 1)
     labels = [f"{name} {figure(value, digits)}" for name, value in shown]
     total, x, parts = sum(value for _, value in shown) or 1.0, 0.0, []
     for number, ((_, value), label) in enumerate(zip(shown, labels, strict=True)):
-        width, words = _BAR_WIDTH * value / total, f"{label} {unit}"
-        class_ = f"share series-{number % 6}"
+        width, class_ = _BAR_WIDTH * value / total, f"share series-{number % 6}"
         bar = element("rect", x=x, y=2, width=width, height=24, class_=class_)
-        parts.append(point(bar, words))
-        if width > text_width(words) + 8:
-            parts.append(text(words, x + 6, 18, class_="share-words"))
+        parts.append(point(bar, f"{label} {unit}"))
+        if width > text_width(label) + 40:
+            parts.append(text(f"{label} {unit}", x + 6, 18, class_="share-words"))
         x += width
     says = f"Loss in {unit}: {', '.join(labels)}"
     legend = element("p", escape(" · ".join(labels)), class_="m")
     return drawing(_BAR_WIDTH, 28, parts, says, "loss") + Markup(legend)
+
+
+# --- a figure over time --------------------------------------------------------------------------
+
+
+def figure_title(name: str) -> str:
+    """What a chart or a table calls a figure."""
+    if not is_score(name):
+        return _TITLES[name]
+    found = parse_figure(name)
+    return found.title if isinstance(found, AnswerFigure) else str(found)
+
+
+def figure_words(name: str, value: float) -> str:
+    """A value of a figure with its unit."""
+    if name in (LATENCY, SLOW):
+        return duration(value / 1000)
+    return figure(value) if is_score(name) else dollars(value)
+
+
+def run_words(found: TrendPoint) -> str:
+    """What tells a run apart: when, branch, commit, label."""
+    where = f"{found.branch} {(found.line.git_commit or '')[:7]}".strip()
+    return ", ".join(filter(None, (moment_words(found.moment), where, found.line.label)))
+
+
+def moment_words(seconds: float) -> str:
+    """`2026-11-15 05:36 UTC` of seconds since 1970."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def branches_of(trend: TargetTrend) -> list[str]:
+    """The branches of a trend, the main one first, then the most recently used."""
+    newest = {found.branch: found.moment for found in trend.points}
+    main = ("main", "master", "trunk")
+    return sorted(newest, key=lambda branch: (branch not in main, -newest[branch]))
+
+
+def trend_chart(trend: TargetTrend, link: Callable[[RunLine], str]) -> Markup:
+    """A figure over time: a line for each branch where runs compare, gates, and what changed.
+
+    `trend` has at least one run; `link` says where each leads to.
+    """
+    name, title = trend.figure, figure_title(trend.figure)
+    colors = {branch: number for number, branch in enumerate(branches_of(trend)[:MAX_SERIES])}
+    shown = [series for series in trend.series if series.branch in colors]
+    moments = [found.moment for series in shown for found in series.points]
+    spare = 0.0 if max(moments) > min(moments) else 1.0
+    ends = (min(moments) - spare, max(moments) + spare)
+    across = Scale(*ends, _LEFT + 22, _TREND_WIDTH - _RIGHT - 18)
+    up = _height_scale(trend, shown)
+    parts = _grid(up, _LEFT, _TREND_WIDTH - _RIGHT, lambda value: _axis_words(name, value), 5)
+    for branch, number in colors.items():
+        x = _LEFT + _SERIES_ROOM * number
+        parts += [series_mark(number, x + 6, 8), text(shortened(branch, 160), x + 16, 12)]
+    parts.append(line(_LEFT, _TREND_BOTTOM, across.end + 14, _TREND_BOTTOM, "axis"))
+    for at, words in date_ticks(*ends):
+        parts.append(text(words, across(at), _TREND_BOTTOM + 16, "middle", "tick"))
+    parts += _gate_lines(trend, across, up) + _change_marks(trend, across)
+    for series in shown:
+        parts += _series_lines(series, name, across, up, colors[series.branch])
+    dots = [(series, found) for series in shown for found in series.points]
+    step = -(-len(dots) // _MAX_DOTS)
+    last = {series.points[-1].line.name for series in shown}
+    dots = [d for place, d in enumerate(dots) if place % step == 0 or d[1].line.name in last]
+    for series, found in dots:
+        value, has_failed = found.values[name], bool(found.line.gates_failed)
+        state = f"{'' if series.current else ' hollow'}{' failed' if has_failed else ''}"
+        mark = series_mark(colors[series.branch], across(found.moment), up(value.mean), state)
+        words = f"{title} {figure_words(name, value.mean)}, {run_words(found)}"
+        words += ", gate failed" if has_failed else ""
+        parts.append(point(mark, words, link(found.line), stop=len(dots) <= _MAX_STOPS))
+    parts += _run_labels([found for _, found in dots], name, across, up)
+    first, newest = (figure_words(name, trend.points[at].values[name].mean) for at in (0, -1))
+    says = f"{title} over {counted(len(trend.points), 'run')}: from {first} to {newest}"
+    return drawing(_TREND_WIDTH, _TREND_HEIGHT, parts, says, "trend")
+
+
+def _height_scale(trend: TargetTrend, shown: Sequence[TrendSeries]) -> Scale:
+    name, wide = trend.figure, False
+    points = [found for series in shown for found in series.points]
+    values = [found.values[name] for found in points]
+    ends = [end for v in values for end in (v.mean, v.low, v.high) if end is not None]
+    ends += [found.bounds[name] for found in points if name in found.bounds]
+    low, high = min(ends), max(ends)
+    if name == "truthfulness":
+        low, high = -1.0, 1.0
+    elif is_score(name):
+        room = max(0.08 * (high - low), 0.005)
+        low, high = max(0.0, low - room), min(1.0, high + room)
+    else:
+        known = [end for end in ends if end > 0]
+        wide = bool(known) and high / min(known) > 50
+        low, high = (min(known) / 1.3 if wide else 0.0), high * 1.1 or 1.0
+    return Scale(low, high, _TREND_BOTTOM, _TREND_TOP, logarithmic=wide)
+
+
+def _axis_words(name: str, value: float) -> str:
+    if name in (LATENCY, SLOW):
+        return f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s"
+    return f"{value:g}" if is_score(name) else f"${value:g}"
+
+
+_DAY = 86400
+_STEPS = (
+    *((60 * n, "%b %d %H:%M") for n in (1, 5, 15, 60, 180, 720)),
+    *((_DAY * n, "%b %d") for n in (1, 2, 7, 14, 28)),
+    *((_DAY * n, "%b %Y") for n in (61, 182, 365, 1826)),
+)
+
+
+def date_ticks(low: float, high: float, number: int = 10) -> list[tuple[float, str]]:
+    """At most so many round times between two times in seconds since 1970, with their words."""
+    span = max(high - low, 1.0)
+    step, form = next((one for one in _STEPS if span / one[0] <= number), _STEPS[-1])
+    first = math.ceil(low / step) * step
+    moments = [first + n * step for n in range(int((high - first) // step) + 1)]
+    return [(at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in moments]
+
+
+def _gate_lines(trend: TargetTrend, across: Scale, up: Scale) -> list[str]:
+    """Each bound from the first run that had it to the last."""
+    spans: dict[float, list[float]] = {}
+    for found in trend.points:
+        if trend.figure in found.bounds:
+            spans.setdefault(found.bounds[trend.figure], []).append(across(found.moment))
+    parts = []
+    for bound, places in spans.items():
+        y, end = up(bound), places[-1] + 8
+        words = f"gate {_axis_words(trend.figure, bound)}"
+        parts.append(line(places[0] - 8, y, end, y, "gate"))
+        parts.append(text(words, max(end, _LEFT + 60), y - 4, "end", "tick gate-words"))
+    return parts
+
+
+def _change_marks(trend: TargetTrend, across: Scale) -> list[str]:
+    parts, free = [], -math.inf
+    for number, found in enumerate(trend.changes[-MAX_CHANGES:], start=1):
+        x = across(found.point.moment)
+        if x < free:
+            continue  # the list below the chart has it; two badges on each other say nothing
+        free = x + 18
+        class_ = "change breaks" if found.breaks else "change"
+        title = element("title", escape(f"{number}. {run_words(found.point)}: {found.words}"))
+        stem = line(x, _TREND_TOP - 8, x, _TREND_BOTTOM, class_)
+        badge = element("circle", cx=x, cy=_TREND_TOP - 15, r=7.5, class_="badge")
+        words = text(number, x, _TREND_TOP - 11, "middle", "badge-number")
+        parts.append(element("g", title, stem, badge, words))
+    return parts
+
+
+def _series_lines(
+    series: TrendSeries, name: str, across: Scale, up: Scale, color: int
+) -> list[str]:
+    """The line through all runs of a series, with intervals as a band, or as bars of few runs."""
+    values = [(across(found.moment), found.values[name]) for found in series.points]
+    ends = [
+        (x, up(v.low), up(v.high)) for x, v in values if v.low is not None and v.high is not None
+    ]
+    if len(ends) > _MAX_BARS:
+        parts = [band(ends, f"series-{color}")]
+    else:
+        parts = [line(x, low, x, high, f"bar-interval series-{color}") for x, low, high in ends]
+    faint = "" if series.current else " earlier"
+    means = [(x, up(value.mean)) for x, value in values]
+    return [*parts, path("polyline", means, f"joined series-{color}{faint}")]
+
+
+def _run_labels(points: Sequence[TrendPoint], name: str, across: Scale, up: Scale) -> list[str]:
+    """At most six labels of runs, the newest first, none over another."""
+    newest = {p.line.label: p for p in sorted(points, key=lambda p: p.moment) if p.line.label}
+    kept: list[tuple[float, float]] = []
+    parts: list[str] = []
+    for label, found in reversed(newest.items()):
+        words = shortened(label or "", 120)
+        half = text_width(words) / 2
+        x = min(max(across(found.moment), across.start + half), across.end - half)
+        if len(kept) < MAX_LABELS and all(abs(x - at) > half + room for at, room in kept):
+            kept.append((x, half))
+            parts.append(text(words, x, up(found.values[name].mean) - 9, "middle", "run-label"))
+    return parts

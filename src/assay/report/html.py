@@ -1,22 +1,34 @@
-"""The page of a run, as a file and in the web UI: the same templates, read from `RunPage`."""
+"""The page of a run, as a file and in the web UI: the same templates, read from `RunPage`.
 
+A page has no script and needs no network; light mode, dark mode and paper. All content of a run
+(queries, ids, documents, messages of agents) is escaped, and control and bidirectional characters
+are replaced. A standalone page forbids all scripts and allows only its own style, by its hash.
+"""
+
+import base64
+import hashlib
 import heapq
+import re
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from markupsafe import Markup
+import orjson
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from assay.data.dataset import Dataset, Query
+from assay.data.dataset import Dataset, Document, Query
+from assay.metrics.figures import CRITERION_PREFIX, improvement, parse_figure
 from assay.metrics.metric import Metric
-from assay.report import charts
-from assay.report.documents import EXCERPT, RIGHT, UNDECIDED, JudgedDocuments, anchor, kind_of
-from assay.report.html_templates import environment, render_page
-from assay.report.numbers import duration
-from assay.report.slices import OUTCOME, Slice, SliceMean, slice_means, slices_of
+from assay.net.redact import printable
+from assay.report import charts, numbers, terminal
+from assay.report.slices import Slice, slices_of
 from assay.run.calls import first_failure, steps_file
 from assay.run.config import RunConfig, settings
 from assay.run.folder import RunFolder
@@ -24,12 +36,238 @@ from assay.run.models import AnswerRow, QueryRow, Report, RunHeader
 from assay.run.searches import SearchRow
 from assay.run.settings import arguments
 from assay.steps import SearchStep, StepLog
+from assay.text import is_stop, parse_time, stem, words
 
-IN_FILE = 12
-"""Queries, and answers, that a file shows with their documents: each takes some kilobytes."""
-
+TEMPLATES = Path(__file__).parent / "templates"
+IN_FILE = 12  # queries, and answers, that a file shows with their documents: some kilobytes each
+EXCERPT = 200  # characters of a document in a file; on the server, panels show whole texts
+MAX_ANSWER = 4000  # characters of an answer: nobody reads more, and an agent may send a book
+RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
 _BINS = 20
 _MAX_DOTS = 300
+
+
+# --- rendering -----------------------------------------------------------------------------------
+
+
+@cache  # to compile all of them takes 0.3 s
+def environment(*folders: Path) -> Environment:
+    """Templates of `folders` and of reports, with filters for numbers; everything is escaped.
+
+    One for each process: what a page needs of its server is given to `render`.
+    """
+    jinja = Environment(
+        loader=ChoiceLoader([FileSystemLoader(folder) for folder in (*folders, TEMPLATES)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    names = ("figure", "ceiling", "count", "counted", "difference", "percent", "rate")
+    jinja.filters |= {name: getattr(numbers, name) for name in names}
+    jinja.filters |= {
+        "milliseconds": lambda ms: numbers.duration(None if ms is None else ms / 1000),
+        "metric_name": charts.figure_title,
+        "improvement": lambda difference, name: improvement(parse_figure(name), difference),
+        "raw_json": lambda call: orjson.dumps(call.to_json(), option=orjson.OPT_INDENT_2).decode(),
+        "moment": moment,
+        "age": age,
+        "breakable": breakable,
+    }
+    shared = (
+        *(numbers.interval, numbers.share, numbers.p_value, charts.whisker, charts.change_bar),
+        *(terminal.verdict, terminal.answer_lines, terminal.search_lines),
+        *(anchor, verdict_word, ratings),
+    )
+    jinja.globals |= {function.__name__: function for function in shared}
+    jinja.globals |= {
+        "charts": charts,
+        "VIOLATIONS": terminal.VIOLATIONS,
+        "CONTEXTS": terminal.CONTEXTS,
+        "MAX_ANSWER": MAX_ANSWER,
+        "SIGNED": ("truthfulness", "loop_gain"),
+    }
+    return jinja
+
+
+def _printable(value: Any) -> Any:
+    """Without characters that show a text in another order than it has, as in a terminal."""
+    if not isinstance(value, str):
+        return value
+    shown = printable(value.replace("\r\n", "\n").replace("\r", "\n"))
+    return Markup(shown) if isinstance(value, Markup) else shown
+
+
+def render_page(template: str, **values: Any) -> str:
+    """A standalone page: its style is inline, and its policy allows nothing else."""
+    style = style_sheet()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    page = environment().get_template(template)
+    return page.render(style=Markup(style), policy=policy, **values)
+
+
+@cache
+def style_sheet() -> str:
+    """The CSS of every page."""
+    return (TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def breakable(name: str) -> Markup:
+    """A name or address that a narrow window breaks after a mark, and not between letters."""
+    shown = str(escape(printable(name)))
+    return Markup(re.sub(r"(?<![/:._-])([/:._-]++)(?=\w)", r"\1<wbr>", shown))
+
+
+def moment(iso: str) -> str:
+    """`2026-11-15 05:36 UTC` of an ISO time; other text as it is."""
+    return f"{iso[:10]} {iso[11:16]} UTC" if len(iso) >= 16 else iso
+
+
+def age(iso: str | None) -> str:
+    """`4 min`, `3 h`, `12 d`: how long ago; empty for what is not a time."""
+    try:
+        seconds = (datetime.now(UTC) - parse_time(iso or "")).total_seconds()
+    except (ValueError, OverflowError):
+        return ""
+    minutes = max(0, int(seconds // 60))
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} d"
+
+
+def anchor(query_id: str) -> str:
+    """An id as part of the address of a place on the page."""
+    return re.sub(r"[^\w-]", lambda found: f".{ord(found[0]):x}", query_id)
+
+
+# --- documents and answers -----------------------------------------------------------------------
+
+
+class Mark(NamedTuple):
+    """The grade of a document or what is wrong with its id; `tone` is the CSS class."""
+
+    text: str
+    tone: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedDocuments:
+    """Grades, titles and texts from the data set; without a data set there are only ids."""
+
+    top_k: int
+    split: str
+    dataset: Dataset | None
+    excerpt: int | None = EXCERPT
+
+    def grades(self, query_id: str) -> Mapping[str, int]:
+        """The judgments of a query, as far as they are known."""
+        if self.dataset is None or self.split not in self.dataset.judgments:
+            return {}
+        return self.dataset.judgments[self.split].get(query_id, {})
+
+    def relevant(self, query_id: str) -> list[str]:
+        """The relevant documents of a query, best first."""
+        grades = self.grades(query_id)
+        return sorted((d for d, grade in grades.items() if grade > 0), key=lambda d: -grades[d])
+
+    def tags(self, query_id: str) -> Sequence[str]:
+        """The tags that the data set gives a query."""
+        query = self.dataset.queries.get(query_id) if self.dataset else None
+        return query.tags if query else ()
+
+    def title(self, doc_id: str) -> str:
+        """The title of a document, or the start of its text; empty if neither is known."""
+        document = self._document(doc_id)
+        return (document.title or " ".join(document.text[:60].split())) if document else ""
+
+    def text(self, doc_id: str) -> str:
+        """The text of a document, cut to an excerpt in a file."""
+        document = self._document(doc_id)
+        text = document.text if document else ""
+        is_whole = self.excerpt is None or len(text) <= self.excerpt
+        return text if is_whole else f"{text[: self.excerpt]}…"
+
+    def _document(self, doc_id: str) -> Document | None:
+        return self.dataset.documents.get(doc_id) if self.dataset else None
+
+    def exists(self, doc_id: str) -> bool:
+        """Whether the data set has a document of this id; True if nobody knows."""
+        known = None if self.dataset is None else self.dataset.corpus_ids
+        return known is None or doc_id in known
+
+    def mark(self, query_id: str, doc_id: str, before: Sequence[str] = ()) -> Mark:
+        """The grade of a document that comes after others in a ranking."""
+        if self.dataset is None:
+            return Mark("", "unjudged", "")
+        if doc_id in before:
+            return Mark("×2", "fault", "duplicate: scores nothing")
+        if not self.exists(doc_id):
+            return Mark("?", "fault", "no document has this id")
+        if len(before) >= self.top_k:
+            return Mark("+", "fault", "beyond top_k: scores nothing")
+        grade = self.grades(query_id).get(doc_id)
+        if grade is None:
+            return Mark("–", "unjudged", "not judged for this query")
+        tone = "irrelevant" if grade <= 0 else "relevant" if grade == 1 else "highly"
+        return Mark(str(grade), tone, f"grade {grade}")
+
+    def lost(
+        self, query_id: str, query: str, before: Sequence[str], after: Sequence[str]
+    ) -> list[tuple[str, int, list[str]]]:
+        """Relevant documents that one ranking has and another has not.
+
+        Each with the rank that it had and the words of the query that it contains.
+        """
+        grades, kept = self.grades(query_id), set(after[: self.top_k])
+        return [
+            (doc_id, rank, self._matched(query, doc_id))
+            for rank, doc_id in enumerate(before[: self.top_k], start=1)
+            if grades.get(doc_id, 0) > 0 and doc_id not in kept
+        ]
+
+    def _matched(self, query: str, doc_id: str) -> list[str]:
+        """The words of a query that a document has, by their stems."""
+        document = self._document(doc_id)
+        if document is None:
+            return []
+        has = {stem(word) for word in words(f"{document.title} {document.text}")}
+        asked = dict.fromkeys(word for word in words(query) if not is_stop(word))
+        return [word for word in asked if stem(word) in has]
+
+    def facts(self, row: AnswerRow) -> list[tuple[str, bool | None]]:
+        """The key facts of an answer, and whether it states each; None if nobody knows."""
+        from assay.answers.outcome import stated_facts  # only pages of answers need it
+
+        reference = self.dataset.answers.get(row.query_id) if self.dataset else None
+        facts = reference.facts if reference else ()
+        stated = {fact.text for fact in stated_facts(row.answer or "", facts)}
+        known = {fact.text for fact in facts}
+        return [(text, text in stated if text in known else None) for text in row.facts]
+
+
+def verdict_word(row: AnswerRow) -> str:
+    """`right`, `wrong` or `not decided`."""
+    return UNDECIDED if row.correct is None else RIGHT if row.correct else WRONG
+
+
+def kind_of(row: AnswerRow) -> str:
+    """What failed, else the verdict."""
+    return row.diagnosis.failure if row.diagnosis else verdict_word(row)
+
+
+def ratings(row: AnswerRow) -> list[tuple[str, float, str]]:
+    """How an answer was rated by criteria of the user's own: name, value, reason."""
+    return [
+        (name.removeprefix(CRITERION_PREFIX), value or 0.0, row.reasons.get(name, ""))
+        for name, value in row.scores.items()
+        if name.startswith(CRITERION_PREFIX)
+    ]
+
+
+# --- the page of a run ---------------------------------------------------------------------------
 
 
 class QueryLine(NamedTuple):
@@ -102,30 +340,19 @@ class QueryFigures:
 
     def latency(self, link: Callable[[str], str]) -> Markup | None:
         """One dot a query over the run, the slowest if there are many; None if few were timed."""
-        timed = [
-            (line.at, line.latency_ms, line)
+        dots = [
+            (
+                line.at,
+                line.latency_ms,
+                f"{(line.text or line.query_id)[:80]}: {numbers.duration(line.latency_ms / 1000)}",
+                link(line.query_id),
+            )
             for line in self.lines
             if line.latency_ms is not None and not line.failure
         ]
-        if len(timed) < 5:
+        if len(dots) < 5:
             return None
-        dots = [
-            (at, ms, f"{(line.text or line.query_id)[:80]}: {duration(ms / 1000)}", link(line[0]))
-            for at, ms, line in sorted(timed, key=lambda dot: -dot[1])[:_MAX_DOTS]
-        ]
-        return charts.latency_dots(dots, "seconds into the run")
-
-    def slices(self) -> dict[str, list[SliceMean]]:
-        """Mean scores by what queries have in common."""
-        scores: dict[Slice, list[float]] = defaultdict(list)
-        for line in self.lines:
-            for found in line.slices:
-                if found.kind != OUTCOME:
-                    scores[found].append(line.score)
-        kinds: dict[str, list[SliceMean]] = defaultdict(list)
-        for mean in slice_means(scores):
-            kinds[mean.slice.kind].append(mean)
-        return dict(kinds)
+        return charts.latency_dots(sorted(dots, key=lambda dot: -dot[1])[:_MAX_DOTS])
 
 
 @dataclass(frozen=True)
@@ -172,19 +399,18 @@ class RunPage:
             figures = QueryFigures(report.headline[0], dataset.queries if dataset else {})
             for row in folder.read_rows():
                 figures.add(row)
-        excerpt = None if server else EXCERPT
-        rows = sorted(folder.read_searches(), key=lambda row: row.figure("evidence_recall") or 0.0)
+        kinds = ", ".join(report.failures)
         log, first = StepLog(steps_file(folder.calls_file)), config.trials[0]
         return cls(
             folder.name,
             report,
             folder.read_header(),
             figures,
-            JudgedDocuments(config.top_k, config.split, dataset, excerpt),
+            JudgedDocuments(config.top_k, config.split, dataset, None if server else EXCERPT),
             list(folder.read_answers()),
             server,
-            "" if config.private else first_failure(folder.calls_file),
-            rows,
+            kinds if config.private else first_failure(folder.calls_file) or kinds,
+            sorted(folder.read_searches(), key=lambda row: row.figure("evidence_recall") or 0.0),
             lambda query_id: log.read(query_id, first),
         )
 
@@ -197,7 +423,17 @@ class RunPage:
     @property
     def tabs(self) -> list[tuple[str, str]]:
         """Those that the run has something for: the name of the template and the words."""
-        return [(name, words) for name, words, applies in TABS if applies(self)]
+        report = self.report
+        has_invalid_ids = any(found.ids for found in report.violations.values())
+        applies: dict[str, object] = {
+            "overview": True,
+            "queries": self.figures.lines,
+            "answers": report.answers,
+            "searches": report.search,
+            "failures": report.failures or has_invalid_ids,
+            "settings": True,
+        }
+        return [(name, name.capitalize()) for name, has_content in applies.items() if has_content]
 
     def link(self, query_id: str) -> str:
         """Where a query is shown; empty in a file that does not show it."""
@@ -206,7 +442,14 @@ class RunPage:
         shown = any(row.query_id == query_id for row in self.figures.worst)
         return f"#q-{anchor(query_id)}" if shown else ""
 
-    @property
+    def answer_link(self, query_id: str) -> str:
+        """Where the answer to a query is shown; empty in a file that does not show it."""
+        if self.server:
+            return f"/runs/{self.name}?{urlencode({'tab': 'answers', 'query': query_id})}#panel"
+        shown = any(row.query_id == query_id for row in self.answers_in_file)
+        return f"#a-{anchor(query_id)}" if shown else ""
+
+    @cached_property
     def texts(self) -> dict[str, str]:
         """The text of each query."""
         return {line.query_id: line.text for line in self.figures.lines}
@@ -217,17 +460,14 @@ class RunPage:
         return command_of(self.report.config)
 
     @property
-    def settings(self) -> dict[str, str]:
-        """Every setting as text."""
-        return {"target": self.report.config.target} | shown_settings(self.report.config)
-
-    @property
-    def changed_settings(self) -> dict[str, str]:
-        """The settings that are not the default."""
+    def settings(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What the run was made with, and the settings that were left at their defaults."""
         usual = shown_settings(RunConfig(target=""))
-        return {name: text for name, text in self.settings.items() if usual.get(name) != text}
+        every = {name: text for name, text in described(self.header, self.report).items() if text}
+        defaults = {name: text for name, text in every.items() if usual.get(name) == text}
+        return {name: text for name, text in every.items() if name not in defaults}, defaults
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, int]:
         """How many answers ended how: what failed first, then undecided, then right."""
         counts = Counter(kind_of(row) for row in self.answers)
@@ -235,7 +475,7 @@ class RunPage:
         names = sorted(counts, key=lambda kind: (last.get(kind, 0), -counts[kind], kind))
         return {kind: counts[kind] for kind in names}
 
-    @property
+    @cached_property
     def answers_in_file(self) -> list[AnswerRow]:
         """As many of each kind, so that every kind is among those that a file shows."""
         room = max(2, IN_FILE // max(1, len(self.kinds)))
@@ -244,21 +484,6 @@ class RunPage:
             for kind in self.kinds
             for row in [row for row in self.answers if kind_of(row) == kind][:room]
         ]
-
-
-TABS: tuple[tuple[str, str, Callable[[RunPage], object]], ...] = (
-    ("overview", "Overview", lambda page: True),
-    ("queries", "Queries", lambda page: page.figures.lines),
-    ("answers", "Answers", lambda page: page.report.answers),
-    ("searches", "Searches", lambda page: page.report.search),
-    (
-        "failures",
-        "Failures",
-        lambda page: page.report.failures or any(v.ids for v in page.report.violations.values()),
-    ),
-    ("settings", "Settings", lambda page: True),
-)
-"""The tabs of a run: `run_NAME.html`, its words, and whether a run has something for it."""
 
 
 def render_run(
@@ -273,17 +498,12 @@ def render_run_page(page: RunPage) -> str:
     return render_page("run_file.html", run=page, title=page.title)
 
 
-def render_summary(report: Report, *, name: str) -> str:
-    """The figures of a run as a fragment of HTML, for notebooks."""
-    return environment().get_template("run_summary.html").render(report=report, name=name)
-
-
 def command_of(config: RunConfig) -> str:
     """The command that makes a run again, every setting spelled out, without passwords."""
-    words = ["assay", "eval", config.target]
+    command = ["assay", "eval", config.target]
     for flag, value in arguments(config):
-        words += [flag] if value is None else [flag, value]
-    return shlex.join(words)
+        command += [flag] if value is None else [flag, value]
+    return shlex.join(command)
 
 
 def shown_settings(config: RunConfig) -> dict[str, str]:
@@ -298,3 +518,23 @@ def shown_settings(config: RunConfig) -> dict[str, str]:
         else:
             shown[name] = setting.format(value).replace("\n", ", ") or "none"
     return shown
+
+
+def described(header: RunHeader, report: Report) -> dict[str, str]:
+    """What a run was made with, as text by name: target, data, code, settings, versions."""
+    git, dataset = header.git, report.dataset
+    commit = f"{git.commit or ''}{', with changes' if git.dirty else ''}" if git else ""
+    return {
+        "target": report.target.title,
+        "agent": report.target.agent or "",
+        "protocol": " ".join(filter(None, (report.target.protocol, report.target.details))),
+        "data set": f"{dataset.name} {dataset.split}",
+        "documents": numbers.count(dataset.documents),
+        "fingerprint": dataset.fingerprint,
+        "branch": (git.branch if git else None) or "",
+        "commit": commit,
+        "embedder": header.embedder or "",
+        **{f"retriever {key}": str(value) for key, value in (header.retriever or {}).items()},
+        **shown_settings(report.config),
+        **report.versions,
+    }

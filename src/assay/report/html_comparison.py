@@ -17,9 +17,14 @@ from assay.data.dataset import Dataset
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.searches import SEARCH_FIGURES
 from assay.report import charts
-from assay.report.documents import EXCERPT, JudgedDocuments, anchor
-from assay.report.html import shown_settings
-from assay.report.html_templates import render_page
+from assay.report.html import (
+    EXCERPT,
+    IN_FILE,
+    JudgedDocuments,
+    anchor,
+    described,
+    render_page,
+)
 from assay.report.slices import Slice, SliceChange, compare_slices, slices_of
 from assay.run.comparison import ComparedRun
 from assay.run.folder import RunFolder
@@ -34,9 +39,6 @@ from assay.run.models import (
 )
 from assay.run.searches import SearchRow
 from assay.run.title import distinguish
-
-IN_FILE = 12
-"""Queries that a file shows with both rankings."""
 
 COMPARE_TABS: Mapping[str, str] = {
     "queries": "Queries",
@@ -93,20 +95,8 @@ class ComparedSide:
     @property
     def settings(self) -> dict[str, str]:
         """What may differ between two runs, as text."""
-        header, report, git = self.header, self.report, self.header.git
-        shown = shown_settings(report.config).items()
-        return {
-            "target": report.target.title,
-            "branch": (git.branch if git else None) or "",
-            "commit": ((git.commit if git else None) or "")[:10],
-            "data set": f"{report.dataset.name} {report.dataset.split}",
-            "data": report.dataset.fingerprint[:12],
-            "agent": report.target.agent or "",
-            "embedder": header.embedder or "",
-            **{f"retriever {key}": value for key, value in (header.retriever or {}).items()},
-            **{name: value for name, value in shown if name not in _NOT_COMPARED},
-            **report.versions,
-        }
+        found = described(self.header, self.report).items()
+        return {name: text for name, text in found if name not in _NOT_COMPARED}
 
 
 class QueryChange(NamedTuple):
@@ -173,6 +163,15 @@ class ComparePage:
     def b_label(self) -> str:
         """What to call b."""
         return self.labels[self.chosen + 1]
+
+    def label_of(self, side: ComparedSide) -> str:
+        """What to call one of the runs."""
+        return next(n for own, n in zip(self.sides, self.labels, strict=True) if own is side)
+
+    @property
+    def targets(self) -> list[str]:
+        """The targets of a and b, each once."""
+        return list(dict.fromkeys(side.report.target.title for side in (self.a, self.b)))
 
     @property
     def comparison(self) -> Comparison:
@@ -276,10 +275,8 @@ class ComparePage:
         """The evidence seen after each search in both runs; None unless both have searches."""
         found = [side.report.search for side in (self.a, self.b)]
         names = (f"a {self.labels[0]}", f"b {self.b_label}")
-        curves = {n: search.curve for n, search in zip(names, found, strict=True) if search}
-        return (
-            charts.evidence_curve(curves) if len([c for c in curves.values() if c]) == 2 else None
-        )
+        curves = {n: s.curve for n, s in zip(names, found, strict=True) if s and s.curve}
+        return charts.evidence_curve(curves) if len(curves) == 2 else None
 
     def link(self, query_id: str) -> str:
         """Where a query is shown."""

@@ -4,7 +4,6 @@ Which slice a query falls in depends on the query and its judgments alone, so tw
 compared slice by slice.
 """
 
-import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assay.metrics.statistics import compare_paired, holm, student_t
+from assay.metrics.statistics import compare_paired, holm
 from assay.run.models import QueryRow
 
 WORDS, RELEVANT, TAG = "words", "relevant", "tag"
@@ -90,31 +89,6 @@ def ordered(sizes: Mapping[Slice, int]) -> list[Slice]:
     kinds[TAG] = kinds[TAG][:_MAX_TAGS]
     chosen = [kinds[kind] for kind in (WORDS, RELEVANT, TAG, *OUTCOMES)]
     return [found for names in chosen if len(names) > 1 for found in names]
-
-
-class SliceMean(NamedTuple):
-    """The mean score of a slice with its 95% interval (t distribution)."""
-
-    slice: Slice
-    n: int
-    mean: float
-    low: float | None
-    high: float | None
-
-
-def slice_means(scores: Mapping[Slice, Sequence[float]]) -> list[SliceMean]:
-    """The mean of every slice, in the order to show them."""
-    found = []
-    for key in ordered({key: len(values) for key, values in scores.items()}):
-        values = np.array(scores[key])
-        low = high = None
-        mean = float(values.mean())
-        if values.size > 1:
-            spread = float(values.std(ddof=1)) / math.sqrt(values.size)
-            half = student_t(values.size - 1, 0.025) * spread
-            low, high = max(0.0, mean - half), min(1.0, mean + half)
-        found.append(SliceMean(key, values.size, mean, low, high))
-    return found
 
 
 class SliceChange(NamedTuple):

@@ -54,7 +54,6 @@ CONTEXTS: "Mapping[ContextName, str]" = {
     "no_context": "no document",
     "distractors": "the right documents among misleading ones",
 }
-_MAX_EXAMPLES = 3
 _MAX_FINDINGS = 5
 _MAX_EXAMPLES = 2
 
@@ -293,7 +292,11 @@ def render_answers(answers: "AnswersReport") -> RenderableType:
             count(row.n),
             style="bold" if index == 0 else "",
         )
-    parts: list[RenderableType] = [table, Text(), facts_table(_answer_facts(answers))]
+    parts: list[RenderableType] = [
+        table,
+        Text(),
+        facts_table([*answer_lines(answers), *_findings(answers)]),
+    ]
     if answers.poison:
         parts += [Text(), render_poison(answers.poison)]
     if answers.diagnosis:
@@ -327,7 +330,8 @@ def render_poison(poison: "PoisonReport") -> RenderableType:
     return Group(table, Text(), facts_table(facts))
 
 
-def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
+def answer_lines(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
+    """What was asked, how answers were judged and how they ended, each line with its name."""
     asked = f"{count(answers.answered)} of {count(answers.questions)} answered"
     if answers.unanswerable:
         asked += f"; {count(answers.unanswerable)} have no answer in the documents"
@@ -350,7 +354,6 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     if answers.outcomes:
         ended = [f"{kind} {count(n)}" for kind, n in answers.outcomes.items() if n]
         yield "outcomes", ", ".join(ended)
-    yield from _findings(answers)
     for criterion in answers.criteria:
         said = []
         if level := criterion.one_level:

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.report.html_templates import style_sheet
+from assay.report.html import style_sheet
 from assay.run.config import RunConfig
 from assay.serve.guards import (
     LOOPBACK_HOSTS,
@@ -43,7 +43,7 @@ from assay.serve.guards import (
 from assay.serve.readiness import health_routes
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluate import evaluation_routes
-from assay.serve.ui.grade import Pools, grade_routes
+from assay.serve.ui.grade import grade_routes
 from assay.serve.ui.run_pages import run_routes
 from assay.serve.ui.runs import run_list_routes
 
@@ -89,8 +89,7 @@ def ui_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.ui, app.state.pools = ui, Pools(runs)
-        app.state.token, app.state.guesses = token, guesses
+        app.state.ui, app.state.token, app.state.guesses = ui, token, guesses
         await ui.refresh()
         yield
         await ui.evaluations.close()

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, Response
 
 from assay.data.dataset import Dataset
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.report.html_templates import environment
+from assay.report.html import environment
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.index import RunIndex, damage_of
@@ -27,6 +27,7 @@ from assay.run.state import RunState
 from assay.serve.ui.evaluations import Evaluations
 
 TEMPLATES = Path(__file__).parent / "templates"
+PAGES = {"/": "Runs", "/trends": "Trend", "/evaluate": "Evaluate", "/grade": "Grade"}
 PER_PAGE = 50
 
 _Value = TypeVar("_Value")
@@ -100,12 +101,14 @@ class Ui:
 
         A script that asks for a part of the page (`fragment`) gets that block alone.
         """
-        page = environment(TEMPLATES).get_template(template)
+        page, here = environment(TEMPLATES).get_template(template), request.url.path
         values |= {
-            "here": request.url.path,
+            "ui_pages": PAGES.items(),
+            "ui_page": next((path for path in [*PAGES][1:] if here.startswith(path)), "/"),
             "form_token": self.form_token,
             "read_only": self.read_only,
             "address": partial(address, request),
+            "sort_link": partial(sort_link, request),
         }
         block = page.blocks.get(request.headers.get("fragment", ""))
         content = "".join(block(page.new_context(values))) if block else page.render(values)
@@ -147,6 +150,13 @@ class Ui:
         return [line for line in found.values() if line is not None]
 
 
+def ui_of(request: Request) -> Ui:
+    """The state of the application that serves a request."""
+    ui = request.app.state.ui
+    assert isinstance(ui, Ui)
+    return ui
+
+
 def download(content: str | bytes, name: str, media_type: str = "text/html") -> Response:
     """A file to be kept under a name, of which a header takes plain letters."""
     plain = re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
@@ -154,13 +164,6 @@ def download(content: str | bytes, name: str, media_type: str = "text/html") -> 
     return Response(
         content, media_type=media_type, headers={**headers, "cache-control": "no-store"}
     )
-
-
-def ui_of(request: Request) -> Ui:
-    """The state of the application that serves a request."""
-    ui = request.app.state.ui
-    assert isinstance(ui, Ui)
-    return ui
 
 
 def asked_for(request: Request, *names: str) -> dict[str, str]:
@@ -193,7 +196,7 @@ def slice_of(request: Request, total: int) -> PageSlice:
     )
 
 
-def sort_link(request: Request, sort: str, name: str, *, largest_first: bool = False) -> str:
+def sort_link(request: Request, sort: str, name: str, largest_first: bool) -> str:
     """The address of a list in another order; the same column again turns it around."""
     first, second = (f"-{name}", name) if largest_first else (name, f"-{name}")
     return address(request, sort=second if sort == first else first, page="")

@@ -1,11 +1,16 @@
 """The form that starts an evaluation, the page that follows it, and the button that cancels it.
 
 The fields of the form are those of the table of options: a new option appears here by itself.
+
+Users of the pages on loopback could type the same in a terminal. Beyond loopback, a target must run
+no code, start no process and read no file here, and every host that it contacts must be one that
+the operator of the server has named. What a target does, its kind says.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 from urllib.parse import urlencode
@@ -15,28 +20,47 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from assay.data.load import KNOWN
+from assay.contract.check import TargetReport, check_agent, parse_check_target
+from assay.data import load_dataset
+from assay.data.dataset import Dataset
+from assay.data.load import KNOWN, is_available_offline
 from assay.errors import AssayError, UsageError
+from assay.evaluation.gates import parse_gate
+from assay.evaluation.plan import (
+    check_target_health,
+    http_request_settings,
+    require_used_settings,
+)
 from assay.llm.passages import EXTRACTIVE
-from assay.net.redact import full_text
-from assay.run.config import MAY_HOLD_SECRETS, RunConfig
+from assay.net.outbound import OutboundPolicy, split_address
+from assay.net.redact import full_text, reveal
+from assay.report.html import JudgedDocuments
+from assay.report.numbers import figure
+from assay.run.config import MAY_HOLD_SECRETS, RunConfig, settings
 from assay.run.folder import RunFolder
 from assay.run.option import Group
 from assay.run.settings import form_fields, form_settings, read_form
 from assay.run.state import RunState
-from assay.serve.ui.check import (
-    TRY_TIMEOUT_S,
-    TriedQuery,
-    checks_of,
-    require_permitted,
-    try_query,
-)
+from assay.search.retriever import check_request
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow
-from assay.targets.target_kinds import TARGET_KINDS
+from assay.targets.health_check import HealthReport, query_of
+from assay.targets.rest import require_public
+from assay.targets.target_kinds import (
+    TARGET_KINDS,
+    check_permitted,
+    parse_target,
+    provider_addresses,
+    provider_files,
+)
 
+TRY_TIMEOUT_S = 240.0
+_MAX_HITS = 10
 _PAUSE_S = 0.4
 _CANCELING = "canceling"
+_LISTS = {"dataset": "datasets", "baseline": "targets"}  # suggestions for a field
+# A mapping may have blanks around its expression.
+_REGULAR_EXPRESSION = re.compile(r"=\s*re:")
 
 
 def evaluation_routes() -> list[BaseRoute]:
@@ -157,33 +181,36 @@ def _form_page(
     ui: Ui,
     given: Mapping[str, str],
     problems: Mapping[str, str] | None = None,
-    tried: TriedQuery | None = None,
+    tried: "TriedQuery | None" = None,
 ) -> Response:
-    groups = {title: [s for s in form_settings() if s.group == title] for title in get_args(Group)}
+    problems, defaults = problems or {}, form_fields(RunConfig(target=""))
+    titles = (
+        (title, [s for s in form_settings() if s.group == title]) for title in get_args(Group)
+    )
+    groups = [(title, settings) for title, settings in titles if settings]
+    opened = [
+        title
+        for title, settings in groups
+        if any(s.name in problems or given.get(s.name, "") != defaults[s.name] for s in settings)
+    ]
     examples = [one for kind in TARGET_KINDS.values() for one in kind.examples]
+    allowed = [one for one in examples if not _problem(partial(require_permitted, one, ui.policy))]
     known = sorted({line.target for line in ui.index.lines() if line.target})
-    allowed = [e for e in examples if _holds(partial(require_permitted, e, ui.policy))]
     return ui.page(
         request,
         "evaluate.html",
         status=422 if problems else 200,
         given=given,
-        groups={title: settings for title, settings in groups.items() if settings},
-        defaults=form_fields(RunConfig(target="")),
-        problems=problems or {},
+        groups=groups,
+        opened=opened,
+        defaults=defaults,
+        problems=problems,
         named={name: str(config.target) for name, config in ui.named.items()},
         targets=dict.fromkeys([*ui.named, *allowed, *known]),
         datasets=KNOWN,
+        lists=_LISTS,
         tried=tried,
     )
-
-
-def _holds(check: Callable[[], object]) -> bool:
-    try:
-        check()
-    except AssayError:
-        return False
-    return True
 
 
 def environment_judge() -> str:
@@ -231,11 +258,17 @@ def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
         fields = (each.name for each in form_settings() if each.name in (first, f"{first}s"))
         return {next(fields, ""): str(error)}
     for name, check in checks_of(config, ui.policy):
-        try:
-            check()
-        except AssayError as error:
-            problems.setdefault(name, str(error))
+        if problem := _problem(check):
+            problems.setdefault(name, problem)
     return problems
+
+
+def _problem(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except AssayError as error:
+        return str(error)
+    return ""
 
 
 def repeat_query(config: RunConfig) -> str:
@@ -250,3 +283,130 @@ def repeat_query(config: RunConfig) -> str:
         if text != defaults[name] or (name == "judge" and config.answers)
     }
     return urlencode(fields)
+
+
+# --- what a visitor may ask for ------------------------------------------------------------------
+
+
+def require_permitted(target: str, policy: OutboundPolicy) -> None:
+    """Raise `UsageError` for a target that may not be evaluated from these pages."""
+    if not target:
+        raise UsageError("enter a target, such as builtin:hybrid or http://localhost:9010")
+    check_permitted(parse_target(target), policy)
+
+
+def checks_of(
+    config: RunConfig, policy: OutboundPolicy
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What has to hold before an evaluation starts, with the field that it is about.
+
+    Each check raises an `AssayError` if it does not hold.
+    """
+    from assay.llm.providers.opening import open_model
+
+    for name in ("target", "baseline", "search"):
+        if name == "target" or getattr(config, name):
+            yield name, partial(require_permitted, getattr(config, name), policy)
+    if policy.public_only:
+        for name, problem in _forbidden(config, policy):
+            words = "which remote visitors may not use; ask the operator to run it"
+            yield name, partial(_fail, f"{problem}, {words}")
+        yield "request", partial(require_public, http_request_settings(config), "")
+    for gate in config.gates:
+        yield "gates", partial(parse_gate, gate, config.top_k, config.compare_to)
+    yield "target", partial(require_used_settings, config, given=settings())
+    if config.judge:  # a wrong name is reported before the run, not after it
+        yield "judge", partial(open_model, config.judge)
+
+
+def _fail(problem: str) -> None:
+    raise UsageError(problem)
+
+
+def _forbidden(config: RunConfig, policy: OutboundPolicy) -> Iterator[tuple[str, str]]:
+    """Fields in which a visitor from another machine names a file, a host or code, and what."""
+    files = {
+        "criteria": [config.criteria],
+        "judge_set": [config.judge_set.calibration],
+        "references": config.references,
+        "faithfulness": [config.faithfulness],
+        "searches": [config.searches],
+        "dataset": [] if config.dataset in KNOWN else [config.dataset],
+        "compare_to": [config.compare_to] if re.search(r"[/\\]|^\.", config.compare_to) else [],
+    }
+    for name, paths in files.items():
+        for path in filter(None, paths):
+            yield name, f"{name} {path!r} is a file on this server"
+    if config.embedder:
+        yield "embedder", "the embedder is one of this server"
+    for address in provider_addresses(config.judge):
+        if not policy.names(*split_address(address)):
+            yield "judge", f"the judge {config.judge!r} is at a host that is not allowed"
+    if provider_files(config.judge):
+        yield "judge", f"the judge {config.judge!r} is a file on this server"
+    # A regular expression can keep the server busy for hours.
+    if any(map(_REGULAR_EXPRESSION.search, config.mapping)):
+        yield "mapping", "the mapping has a regular expression (re:)"
+
+
+# --- one query before the run --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TriedQuery:
+    """One query sent to the target of an evaluation: its hits, and what was found on the way.
+
+    `hits` are ids of documents, each with what its score is made of if the target says so.
+    """
+
+    query: str
+    query_id: str
+    docs: JudgedDocuments
+    hits: Mapping[str, str]
+    health: HealthReport | None = None
+    contract: TargetReport | None = None
+
+
+async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> TriedQuery:
+    """Ask the target of an evaluation as the run would; by default a query of the data set.
+
+    The data set adds titles and grades if it is on this machine. An agent of the contract is also
+    checked against it. Raises `TargetError` if the agent cannot be reached.
+    """
+    data, target = None, parse_target(reveal(config.target))
+    is_builtin = TARGET_KINDS[target.kind].searches_dataset
+    if is_builtin or is_available_offline(config.dataset):
+        data = await asyncio.to_thread(load_dataset, config.dataset, columns=config.columns)
+    asked = query or query_of(data)
+    known = data.queries.values() if data else ()
+    query_id = next((one.id for one in known if one.text == asked), "")
+    docs = JudgedDocuments(_MAX_HITS, config.split, data, None)
+    if is_builtin and data is not None:
+        hits = await asyncio.to_thread(_explained, data, target.address, asked)
+        return TriedQuery(asked, query_id, docs, hits)
+    health = await check_target_health(config, data, query=asked, policy=policy)
+    spoken, contract = parse_target(health.target), None
+    if spoken.kind == "http" and "://" in spoken.address:
+        contract = await check_agent(*parse_check_target(spoken.address), policy=policy)
+    doc_ids = next((call.doc_ids for call in health.calls if not call.failure), ())
+    hits = dict.fromkeys(doc_ids[:_MAX_HITS], "")
+    return TriedQuery(asked, query_id, docs, hits, health, contract)
+
+
+def _explained(data: Dataset, mode: str, query: str) -> dict[str, str]:
+    """What a built-in retriever finds, and what each score is made of."""
+    from assay.search.index import open_retriever
+
+    retriever = open_retriever(data, check_request(query, _MAX_HITS, mode))
+    try:
+        found = retriever.explain(query, _MAX_HITS, mode=check_request(query, _MAX_HITS, mode))
+    finally:
+        retriever.close()
+    explained = {}
+    for hit, why in found:
+        terms = sorted(why.terms.items(), key=lambda term: -term[1])
+        matched = ", ".join(f"{word} {figure(weight, 1)}" for word, weight in terms)
+        shares = ", ".join(f"{name} {figure(share, 3)}" for name, share in why.shares.items())
+        words = filter(None, (shares, f"words: {matched}" if matched else ""))
+        explained[hit.doc_id] = "; ".join(words)
+    return explained

@@ -32,7 +32,7 @@ from assay.labels.pool import (
 )
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
-from assay.serve.ui.context import RecentlyUsed, Ui, download, ui_of
+from assay.serve.ui.context import Ui, download, ui_of
 
 MEANINGS = ("has nothing to do with it", "on its subject", "answers it in part", "the whole answer")
 _GRADER = "assay_grader"  # a cookie with the name that somebody graded under last
@@ -55,46 +55,36 @@ def grade_routes() -> list[BaseRoute]:
     ]
 
 
-class Pools:
-    """The pools of a folder of runs; those that were graded last are kept open."""
-
-    def __init__(self, runs: Path) -> None:
-        self.folder = runs / "pools"
-        self._open = RecentlyUsed[GradedPool](8)
-
-    def path(self, name: str) -> Path:
-        """The table of a pool."""
-        return self.folder / f"{name}.csv"
-
-    def open(self, name: str) -> GradedPool | None:
-        """The pool of that name, read again if its table has changed; None if there is none."""
-        path = self.path(name)
-        if not _NAME.fullmatch(name) or not path.is_file():
-            return None
-        return self._open.get((name, path.stat().st_mtime_ns), lambda: GradedPool(path))
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Every pool by name, with its size and graders, or why it cannot be read."""
-        found: list[dict[str, Any]] = []
-        for name in sorted(path.stem for path in self.folder.glob("*.csv")):
-            try:
-                if (pool := self.open(name)) is None:
-                    continue
-                graders = {grader: len(labels) for grader, labels in pool.grades().items()}
-            except AssayError as error:
-                found.append({"name": name, "problem": str(error)})
-                continue
-            queries = len({pair.query_id for pair in pool.pairs})
-            size = {"documents": len(pool.pairs), "queries": queries}
-            found.append({"name": name, "problem": "", "graders": graders, **size})
-        return found
-
-
 async def pools_page(request: Request) -> Response:
-    """The pools."""
-    pools = _pools(request)
-    lines = await asyncio.to_thread(pools.lines)
-    return ui_of(request).page(request, "pools.html", pools=lines, folder=pools.folder)
+    """The pools with their size and graders, or why one cannot be read."""
+    ui, found = ui_of(request), dict[str, Any]()
+    for name in sorted(path.stem for path in (ui.runs / "pools").glob("*.csv")):
+        try:
+            pool = await asyncio.to_thread(_open, ui, name)
+            grades = await asyncio.to_thread(pool.grades) if pool else {}
+        except AssayError as error:
+            found[name] = str(error)
+            continue
+        if pool is not None:
+            found[name] = {
+                "documents": len(pool.pairs),
+                "queries": len({pair.query_id for pair in pool.pairs}),
+                "graders": {grader: len(labels) for grader, labels in grades.items()},
+            }
+    return ui.page(request, "pools.html", pools=found, folder=ui.runs / "pools")
+
+
+def _path(ui: Ui, name: str) -> Path:
+    return ui.runs / "pools" / f"{name}.csv"
+
+
+def _open(ui: Ui, name: str) -> GradedPool | None:
+    """The pool of that name, read again if its table has changed; None if there is none."""
+    path = _path(ui, name)
+    if not _NAME.fullmatch(name) or not path.is_file():
+        return None
+    pool: GradedPool = ui.recent.get((path, path.stat().st_mtime_ns), lambda: GradedPool(path))
+    return pool
 
 
 async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = "") -> Response:
@@ -102,7 +92,7 @@ async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = ""
 
     With `query` it is opened at that query.
     """
-    ui, pools = ui_of(request), _pools(request)
+    ui = ui_of(request)
     if ui.read_only:
         raise HTTPException(403, "these pages are read-only: nothing can be graded here")
     if len({line.fingerprint for line in lines}) > 1:
@@ -111,10 +101,10 @@ async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = ""
     digest = hashlib.sha256("\n".join(sorted(line.name for line in lines)).encode()).hexdigest()
     title = re.sub(r"[^A-Za-z0-9]+", "-", lines[0].label or lines[0].target or "").strip("-")
     name = f"{title[:40] or 'pool'}-{digest[:8]}"
-    if not pools.path(name).exists():
+    if not _path(ui, name).exists():
         pairs = await _unjudged_pairs(ui, lines)
-        await asyncio.to_thread(write_pool, pools.path(name), pairs)
-    pool = await asyncio.to_thread(pools.open, name)
+        await asyncio.to_thread(write_pool, _path(ui, name), pairs)
+    pool = await asyncio.to_thread(_open, ui, name)
     places = [str(at) for at, pair in enumerate(pool.pairs if pool else ()) if pair[0] == query]
     fields = {"grader": request.cookies.get(_GRADER) or _DEFAULT_GRADER}
     fields |= {"at": places[0]} if places else {}
@@ -148,15 +138,19 @@ async def _unjudged_pairs(ui: Ui, lines: Sequence[RunLine]) -> Sequence[PassageP
 
 
 async def pool_page(request: Request) -> Response:
-    """How far each grader is, how far they agree, and where they differ."""
+    """How far each grader is, how far they agree, where they differ, and their comments."""
     ui, pool = ui_of(request), await _pool(request)
     grades = await asyncio.to_thread(pool.grades)
-    differing = []  # documents with different grades, those that are furthest apart first
+    comments = await asyncio.to_thread(pool.comments)
+    remarks = []  # documents with comments, then those whose grades are furthest apart
     for place, pair in enumerate(pool.pairs):
-        each = [labels.get(pair.name) for labels in grades.values()]
-        given = [grade for grade in each if grade is not None]
-        if len(set(given)) > 1:
-            differing.append((min(given) - max(given), place, pair, each))
+        given = [labels.get(pair.name) for labels in grades.values()]
+        known = [grade for grade in given if grade is not None]
+        said = {g: found[pair.name] for g, found in comments.items() if found.get(pair.name)}
+        if said or len(set(known)) > 1:
+            order = (not said, min(known) - max(known), place)
+            remarks.append((order, (pair, given, said)))
+    remarks.sort(key=lambda remark: remark[0])
     return ui.page(
         request,
         "pool.html",
@@ -164,7 +158,7 @@ async def pool_page(request: Request) -> Response:
         total=len(pool.pairs),
         graders={grader: len(found) for grader, found in grades.items()},
         agreement=await asyncio.to_thread(pool.agreement),
-        differences=[(pair, each) for _, _, pair, each in sorted(differing)[:_MAX_SHOWN]],
+        remarks=[remark for _, remark in remarks[:_MAX_SHOWN]],
     )
 
 
@@ -178,7 +172,13 @@ async def grade_page(request: Request) -> Response:
     last, is_place = len(pool.pairs) - 1, at.isdecimal() and len(at) < 9
     place = min(int(at), last) if is_place else pool.next_ungraded(grader)
     pair = None if place is None else pool.pairs[place]
+    comments = (await asyncio.to_thread(pool.comments)).get(grader, {})
     address = f"/grade/{name}/grade"
+
+    def link(to: int | None) -> str:
+        query = {"grader": grader} | ({} if to is None else {"at": str(to)})
+        return f"{address}?{urlencode(query)}"
+
     answer = ui.page(
         request,
         "grade.html",
@@ -188,14 +188,17 @@ async def grade_page(request: Request) -> Response:
         graded=len(grades),
         total=len(pool.pairs),
         scale=list(zip(GRADES, MEANINGS, strict=True)),
-        link=lambda to: f"{address}?{urlencode({'grader': grader, 'at': to})}",
         place=place,
         pair=pair,
         # The title is shown above the passage, which begins with it.
         text=pair.passage[:MAX_PASSAGE].strip().removeprefix(pair.title).strip() if pair else "",
         grade=grades.get(pair.name) if pair else None,
-        previous=last if place is None else place - 1 if place else None,
-        next=place + 1 if place is not None and place < last else None,
+        comment=comments.get(pair.name, "") if pair else "",
+        links=[
+            ("k", "Previous", "" if place == 0 else link(last if place is None else place - 1)),
+            ("j", "Next", "" if place is None or place == last else link(place + 1)),
+            ("n", "Next without a grade", link(None) if pair else ""),
+        ],
     )
     answer.set_cookie(_GRADER, grader, httponly=True, samesite="lax")
     return answer
@@ -210,7 +213,8 @@ async def save_grade(request: Request) -> Response:
     name, grade = (given.get("query_id", ""), given.get("doc_id", "")), given.get("grade", "")
     if grade not in map(str, GRADES):
         raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade[:20]!r}")
-    await asyncio.to_thread(pool.save, grader, name, int(grade))
+    comment = given.get("comment", "").strip()
+    await asyncio.to_thread(pool.save, grader, name, int(grade), comment)
     place = await asyncio.to_thread(pool.next_ungraded, grader, pool.place[name])
     fields = {"grader": grader} | ({} if place is None else {"at": str(place)})
     return RedirectResponse(f"/grade/{request.path_params['pool']}/grade?{urlencode(fields)}", 303)
@@ -233,14 +237,8 @@ async def qrels_file(request: Request) -> Response:
 
 
 async def _pool(request: Request) -> GradedPool:
-    name, pools = request.path_params["pool"], _pools(request)
-    pool = await asyncio.to_thread(pools.open, name)
+    ui, name = ui_of(request), request.path_params["pool"]
+    pool = await asyncio.to_thread(_open, ui, name)
     if pool is None:
-        raise HTTPException(404, f"no pool {name[:80]!r} in {pools.folder}")
+        raise HTTPException(404, f"no pool {name[:80]!r} in {ui.runs / 'pools'}")
     return pool
-
-
-def _pools(request: Request) -> Pools:
-    pools = request.app.state.pools
-    assert isinstance(pools, Pools)
-    return pools

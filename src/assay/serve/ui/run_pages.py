@@ -14,8 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Query
 from assay.errors import UsageError
-from assay.report.documents import EXCERPT, kind_of
-from assay.report.html import QueryLine, RunPage, render_run
+from assay.report.html import EXCERPT, QueryLine, RunPage, kind_of, render_run
 from assay.report.html_comparison import (
     COMPARE_TABS,
     ComparedSide,
@@ -31,7 +30,7 @@ from assay.run.judge_log import read_judge_calls
 from assay.run.listing import RunLine, comparable_key
 from assay.run.models import AnswerRow
 from assay.run.state import RunState
-from assay.serve.ui.context import Ui, asked_for, download, slice_of, sort_link, ui_of
+from assay.serve.ui.context import Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.evaluate import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 from assay.serve.ui.runs import COMPARED_LIMIT
@@ -90,7 +89,7 @@ async def run_page(request: Request) -> Response:
     if tab in ("queries", "answers"):
         values |= (_query_list if tab == "queries" else _answer_list)(request, page)
     if query_id := values.get("selected"):
-        theirs = [RunFolder(ui.runs / other.name) for other in others[:_MAX_OTHERS]]
+        theirs = [(line, RunFolder(ui.runs / line.name)) for line in others[:_MAX_OTHERS]]
         values["panel"] = await asyncio.to_thread(_panel, folder, query_id, theirs)
     return ui.page(request, "run.html", **values)
 
@@ -113,7 +112,6 @@ def _query_list(request: Request, page: RunPage) -> dict[str, Any]:
     return _selected(request, chosen, lines, asked) | {
         "asked": {**asked, "sort": sort},
         "slices": [(found, sizes[found]) for found in ordered(sizes)],
-        "sort_link": lambda name, down=False: sort_link(request, sort, name, largest_first=down),
     }
 
 
@@ -145,15 +143,17 @@ def _selected(
     return {"rows": rows, "pages": pages, "selected": selected}
 
 
-def _panel(folder: RunFolder, query_id: str, others: Sequence[RunFolder]) -> dict[str, Any]:
+def _panel(
+    folder: RunFolder, query_id: str, others: Sequence[tuple[RunLine, RunFolder]]
+) -> dict[str, Any]:
     """All that is known about one query of a run, and about the same query in other runs."""
-    rows = [(other, other.find_row(query_id)) for other in others]
+    rows = [(line, other.find_row(query_id)) for line, other in others]
     return {
         "row": folder.find_row(query_id),
         "answer": next((row for row in folder.read_answers() if row.query_id == query_id), None),
         "call": next(CallLog(folder.calls_file).read([Query(query_id, "")]), None),
         "judge_calls": list(read_judge_calls(folder.path, query_id)),
-        "others": {other.name: row for other, row in rows if row is not None},
+        "others": [(line, row) for line, row in rows if row is not None],
     }
 
 
@@ -219,7 +219,7 @@ async def comparison_page(request: Request) -> Response:
         asked=asked,
         rows=rows,
         pages=pages,
-        place={change.query_id: number for number, change in enumerate(chosen, start=1)},
+        chosen=chosen,
         selected=selected or (rows[0] if rows else None),
         offered=[o for o in _comparable(ui, ui.lines(names)[0]) if o.name not in names],
         query=request.url.query,

@@ -5,7 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -14,13 +14,14 @@ from starlette.routing import BaseRoute, Route
 
 from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards
+from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
-from assay.report.trends import figures_of_trend, trend_view
+from assay.report.numbers import counted, interval
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, RunSearch, verdict_of
 from assay.run.state import RunState
-from assay.run.trend import NO_BRANCH, TrendValue, is_score
-from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, sort_link, ui_of
+from assay.run.trend import TrendPoint, TrendValue, build_trend, is_score, sample_words
+from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.grade import grade_runs
 
 COMPARED_LIMIT = 20
@@ -43,10 +44,10 @@ COLUMNS: Mapping[str, str] = {
     "note": "note",
 }
 USUAL = tuple(COLUMNS)[:11]
-_LARGEST_FIRST = ("when", "mean", "change", "failed", "answers", "p50", "p95")
+SORTABLE = (*(name for name in USUAL if name != "interval"), "answers", "p50")
+NUMERIC = ("mean", "change", "failed", "answers", "p50", "p95")
+MAX_TREND = 5000  # runs of one trend, the newest of them
 _MAX_GROUPS = 100
-MAX_TREND = 5000
-"""Runs that one trend has at most, the newest of them."""
 
 
 def run_list_routes() -> list[BaseRoute]:
@@ -86,13 +87,14 @@ async def runs_page(request: Request) -> Response:
         "chips": {"": len(found)} | {name: len(lines) for name, lines in chips.items()},
         "total": len(ui.index.lines()),
         "folder": ui.runs,
+        "change_of": ui.index.change,
     }
     if asked["view"] == "board":
-        boards = await asyncio.to_thread(_boards, ui, shown, asked["metric"])
-        return ui.page(request, "board.html", boards=boards, **values)
+        values["boards"] = await asyncio.to_thread(_boards, ui, shown, asked["metric"])
+        return ui.page(request, "board.html", **values)
     if asked["view"] == "groups":
-        groups = ui.index.groups(shown)[:_MAX_GROUPS]
-        return ui.page(request, "groups.html", groups=groups, change_of=ui.index.change, **values)
+        values["groups"] = ui.index.groups(shown)[:_MAX_GROUPS]
+        return ui.page(request, "groups.html", **values)
     return ui.page(request, "runs.html", **values, **_list(request, ui, shown, asked["metric"]))
 
 
@@ -120,28 +122,26 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
         "pages": pages,
         "sort": sort,
         "values": values,
-        "changes": {line.name: ui.index.change(line) for line in lines},
         "verdict_of": verdict_of,
         "axis": (floor(min(ends, default=0) * 10) / 10, ceil(max(ends, default=1) * 10) / 10),
         "columns": [name for name in COLUMNS if name in columns],
         "every_column": COLUMNS,
+        "sortable": SORTABLE,
+        "numeric": NUMERIC,
         "metric": metric or (headlines.most_common(1)[0][0] if headlines else ""),
         "metrics": [name for name, _ in figures.most_common(40)],
-        "sort_link": lambda name: sort_link(
-            request, sort, name, largest_first=name in _LARGEST_FIRST
-        ),
     }
 
 
-def _boards(ui: Ui, lines: Sequence[RunLine], metric: str) -> list[tuple[str, list[Board]]]:
+def _boards(ui: Ui, lines: Sequence[RunLine], metric: str) -> list[tuple[str, Board]]:
     sets: dict[str, list[RunLine]] = {}
     for line in lines:
         sets.setdefault(f"{line.dataset} {line.split}", []).append(line)
     found = []
     for title, own in sets.items():
         points = ui.index.trend_points(ui.index.newest_of_each_target(own))
-        boards = [board for board in make_boards(ui.runs, points, metric) if board.places]
-        found += [(title, boards)] if boards else []
+        boards = make_boards(ui.runs, points, metric)
+        found += [(title, board) for board in boards if board.places]
     return found
 
 
@@ -159,40 +159,22 @@ async def act_on_chosen(request: Request) -> Response:
     if asked.get("do") == "grade":
         return await grade_runs(request, lines, asked.get("query", ""))
     if asked.get("do") == "export":
-
-        def table() -> bytes:
-            runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
-            stream = io.BytesIO()
-            figures = list(dict.fromkeys(name for run in runs for name in run.figures))
-            write_rows(run_rows(runs, figures), "csv", stream, run_columns(figures))
-            return stream.getvalue()
-
-        return download(await asyncio.to_thread(table), "runs.csv", "text/csv")
+        return download(await asyncio.to_thread(_table, ui, names), "runs.csv", "text/csv")
     change = ui.index.change(lines[0])
     if len(names) == 1 and change is not None:
         names = [change.previous, *names]
     return RedirectResponse(f"/compare?{urlencode([('run', name) for name in names])}", 303)
 
 
-class TrendSet(NamedTuple):
-    """The complete runs of one target on one data set and split, newest first."""
+def _table(ui: Ui, names: Sequence[str]) -> bytes:
+    runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
+    figures = list(dict.fromkeys(name for run in runs for name in run.figures))
+    stream = io.BytesIO()
+    write_rows(run_rows(runs, figures), "csv", stream, run_columns(figures))
+    return stream.getvalue()
 
-    target: str
-    dataset: str
-    split: str
-    lines: Sequence[RunLine]
 
-
-def _trend_sets(ui: Ui) -> list[TrendSet]:
-    """Every target on every data set with a complete run, the most comparable runs first."""
-    sets: dict[tuple[str, str, str], list[RunLine]] = {}
-    for line in ui.index.lines(lambda line: line.state == RunState.COMPLETE):
-        sets.setdefault((line.target or "", line.dataset or "", line.split or ""), []).append(line)
-    largest = {
-        key: max((len(group) for group in ui.index.groups(lines)), default=0)
-        for key, lines in sets.items()
-    }
-    return [TrendSet(*key, sets[key]) for key in sorted(sets, key=lambda key: -largest[key])]
+# --- trends --------------------------------------------------------------------------------------
 
 
 async def trends_page(request: Request) -> Response:
@@ -202,34 +184,81 @@ async def trends_page(request: Request) -> Response:
     return ui.page(request, "trend.html", **await asyncio.to_thread(_trend, ui, request))
 
 
-def _trend(ui: Ui, request: Request) -> dict[str, Any]:
-    names = ("target", "dataset", "split", "metric", "branch", "since", "until")
-    asked, sets = asked_for(request, *names), _trend_sets(ui)
-    wanted = [
-        one for one in sets if all(asked[name] in ("", getattr(one, name)) for name in names[:3])
+def _trend_sets(ui: Ui) -> list[dict[str, Any]]:
+    """Targets on data sets with their complete runs, newest first; most comparable runs first."""
+    sets: dict[tuple[str | None, ...], list[RunLine]] = {}
+    for line in ui.index.lines(lambda line: line.state == RunState.COMPLETE):
+        sets.setdefault((line.target, line.dataset, line.split), []).append(line)
+    largest = {
+        key: max((len(group) for group in ui.index.groups(lines)), default=0)
+        for key, lines in sets.items()
+    }
+    return [
+        {"target": key[0], "dataset": key[1], "split": key[2], "lines": sets[key]}
+        for key in sorted(sets, key=lambda key: -largest[key])
     ]
+
+
+def _trend(ui: Ui, request: Request) -> dict[str, Any]:
+    asked = asked_for(request, "target", "dataset", "split", "metric", "branch", "since", "until")
+    sets = _trend_sets(ui)
+    names = [name for name in ("target", "dataset", "split") if asked[name]]
+    wanted = [found for found in sets if all(asked[name] == found[name] for name in names)]
     values = {"sets": sets, "chosen": None, "asked": asked, "trend": None}
     if not wanted:
         return values
-    every = ui.index.trend_points(wanted[0].lines[:MAX_TREND])
+    every = ui.index.trend_points(wanted[0]["lines"][:MAX_TREND])
     points = [
         point
         for point in every
-        if asked["branch"] in ("", point.line.branch or NO_BRANCH)
+        if asked["branch"] in ("", point.branch)
         and asked["since"] <= (day := (point.line.started or "")[:10])
         and (not asked["until"] or day <= asked["until"])
-        and (point.line.failed or 0) < (point.line.queries or 0)
+        and point.line.answered
     ]
-    figures = figures_of_trend(points)
+    figures = list(dict.fromkeys(name for found in reversed(points) for name in found.values))
     headline = points[-1].line.metric if points else ""
     choices = [name for name in (asked["metric"], headline, *figures) if name in figures]
-    figure, view = (choices or [""])[0], None
-    if figure:
-        view = trend_view(points, figure, lambda line: f"/runs/{line.name}")
     return values | {
         "chosen": wanted[0],
-        "trend": view,
-        "figure": figure,
+        "trend": trend_view(points, choices[0]) if choices else None,
+        "figure": (choices or [""])[0],
         "figures": figures,
-        "branches": sorted({point.line.branch or NO_BRANCH for point in every}),
+        "branches": sorted({point.branch for point in every}),
+    }
+
+
+def trend_view(points: Sequence[TrendPoint], name: str) -> dict[str, Any]:
+    """What the page shows of runs, oldest first; at least one of them has the figure.
+
+    `branches` have their newest run and the comparable run before it.
+    """
+    trend = build_trend(points, name)
+    rows = [
+        (
+            charts.moment_words(found.moment),
+            found.branch,
+            (found.line.git_commit or "")[:7],
+            found.line.label or "",
+            charts.figure_words(name, found.values[name].mean),
+            interval(found.values[name].low, found.values[name].high),
+        )
+        for found in reversed(trend.points)
+    ]
+    headings = ("Started", "Branch", "Commit", "Label", charts.figure_title(name), "95% interval")
+    drawn = charts.trend_chart(trend, lambda line: f"/runs/{line.name}")
+    branches = []
+    for branch in charts.branches_of(trend):
+        series = [found for found in trend.series if found.branch == branch]
+        latest = max(series, key=lambda found: found.points[-1].moment).points
+        branches.append((latest[-1], latest[-2] if len(latest) > 1 else None))
+    more = len(branches) - charts.MAX_SERIES
+    changes = trend.changes[-charts.MAX_CHANGES :]
+    return {
+        "trend": trend,
+        "chart": charts.chart(f'<div class="scroll newest">{drawn}</div>', headings, rows),
+        "sample": sample_words(trend.comparable[-1].line),
+        "branches": branches,
+        "more": counted(more, "more branch", "more branches") if more > 0 else "",
+        "changes": [(charts.run_words(found.point), found.words) for found in changes],
     }
