@@ -17,7 +17,7 @@ from assay.search import Mode
 from assay.search.array_store import ArrayStore
 from assay.search.index import open_retriever
 from assay.serve.contract_agents.apps import TASKS, agents_app, path_of
-from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
+from assay.serve.contract_agents.rag_agents import KnowledgeBases
 from assay.serve.retrieval import Retrieval
 
 DOCUMENTS = (

@@ -127,7 +127,6 @@ async def test_grounding_that_was_not_read_whole_does_not_pass_live(agents: Agen
     demo = await agents.run("CLAIM_VERIFY", inputs, budgets=budgets)
     live = await agents.run("CLAIM_VERIFY", inputs, budgets=budgets, mode="LIVE")
     assert demo["status"] == live["status"] == "degraded"
-    assert demo["outputs"]["claim_verdicts"][0]["verdict"] == "pass"
     assert (demo["outputs"]["overallPass"], live["outputs"]["overallPass"]) == (True, False)
     whole = await agents.run("CLAIM_VERIFY", inputs, budgets={"max_context_tokens": 500})
     assert whole["status"] == "ok"

@@ -37,11 +37,7 @@ async def test_the_public_checkers_default_payload_succeeds(agents: Agents, task
 async def test_default_means_the_served_data_set_until_it_is_ingested(agents: Agents) -> None:
     asked = {"query": "green tea", "knowledgeBase": "default"}
     served = await agents.run("RAG_RETRIEVE", asked)
-    assert served["provenance"] == {
-        "knowledge_base": "tiny",
-        "search_mode": "hybrid",
-        "rerank_mode": "fusion",
-    }
+    assert served["provenance"] == {"knowledge_base": "tiny", "search_mode": "hybrid"}
     document = {"docId": "mine", "text": "Green tea is brewed at 80 degrees."}
     await agents.outputs("RAG_INGEST", {"documents": [document], "knowledgeBase": "default"})
     ingested = await agents.run("RAG_RETRIEVE", asked)

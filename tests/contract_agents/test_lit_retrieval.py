@@ -41,7 +41,7 @@ async def test_an_ingested_knowledge_base_is_a_database(agents: Agents) -> None:
         "docId": "p1",
         "title": "Tea",
         "text": "Tea is steeped.",
-        "metadata": {"authors": "Leaf, A.; Pot, B.", "date": "2018-03-01", "doi": "10.1/x"},
+        "metadata": {"authors": "Leaf, A.; Pot, B.", "year": "2018", "doi": "10.1/x"},
     }
     await agents.outputs("RAG_INGEST", {"documents": [document], "knowledgeBase": "lab"})
     outputs = await agents.outputs("LIT_RETRIEVAL", {"query": "tea", "databases": ["lab"]})

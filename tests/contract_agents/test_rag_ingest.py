@@ -104,7 +104,7 @@ async def test_a_write_that_fails_leaves_what_was_there(
         raise OSError(28, "no space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr("assay.serve.contract_agents.knowledge_bases.atomic_write", fail)
+        broken.setattr("assay.serve.contract_agents.rag_agents.atomic_write", fail)
         answer = await agents.run("RAG_INGEST", inputs(BEER))
     assert answer["error"]["code"] == "TASK_FAILED"
     assert await found(agents, "steeped brewed") == ["tea__chunk_0"]

@@ -54,15 +54,6 @@ async def test_filters_narrow_the_search(agents: Agents, name: str) -> None:
     assert {chunk["doc_id"] for chunk in outputs["chunks"]} == {"MED-2", "MED-3"}
 
 
-async def test_the_ends_of_the_scale_are_kinds_of_search(agents: Agents) -> None:
-    """BM25 alone finds nothing for a word that no document has; meaning always finds something."""
-    inputs = {"query": "zebra", "semantic_weight": 0}
-    assert (await agents.outputs("RAG_RETRIEVE", inputs))["chunks"] == []
-    dense = await agents.outputs("RAG_RETRIEVE", {**inputs, "semantic_weight": 1})
-    assert dense["retrieval_trace"]["stages"] == ["dense"]
-    assert dense["count"] == 3
-
-
 async def test_what_is_not_heeded_is_said(agents: Agents) -> None:
     inputs = {
         "query": QUERY,
@@ -84,9 +75,6 @@ async def test_a_context_budget_leaves_out_what_does_not_fit(agents: Agents) -> 
     assert answer["ok"] is True
     assert answer["outputs"]["count"] == 1
     assert answer["warnings"] == ["budgets.max_context_tokens: 2 chunks were left out"]
-    cut = await agents.run("RAG_RETRIEVE", {"query": QUERY}, budgets={"max_context_tokens": 2})
-    assert [len(chunk["text"]) for chunk in cut["outputs"]["chunks"]] == [8]
-    assert "the first was cut" in cut["warnings"][0]
 
 
 async def test_the_stream_tells_what_was_done_and_ends_in_the_same_result(agents: Agents) -> None:
@@ -94,5 +82,5 @@ async def test_the_stream_tells_what_was_done_and_ends_in_the_same_result(agents
     told = await agents.stream("RAG_RETRIEVE", inputs)
     assert [event["type"] for event in told] == ["started", *["progress"] * 2, "final"]
     assert (told[1]["step"], told[1]["documents"]) == ("index ready", 3)
-    assert (told[2]["step"], told[2]["chunks"]) == ("reranked", 2)
+    assert (told[2]["step"], told[2]["chunks"]) == ("ranked", 2)
     assert told[-1]["outputs"] == await agents.outputs("RAG_RETRIEVE", inputs)

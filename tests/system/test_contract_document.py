@@ -209,7 +209,7 @@ def test_inputs_are_those_of_the_task(ask: Ask) -> None:
 
 def test_budgets_limit_tokens_and_time(ask: Ask) -> None:
     cut = ask("RAG_RETRIEVE", budgets={"max_context_tokens": 1}).json()
-    assert (cut["status"], len(cut["outputs"]["chunks"])) == ("degraded", 1)
+    assert (cut["status"], cut["outputs"]["chunks"]) == ("degraded", [])
     assert ask("RAG_RETRIEVE", budgets={"max_time_ms": 0}).status_code == 422
 
 

@@ -7,7 +7,7 @@ wrong with them.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -42,6 +42,8 @@ class ErrorCode(StrEnum):
 Model = TypeVar("Model", bound=BaseModel)
 
 SUCCESS_STATUSES = ("ok", "success")
+# About what English text has with the tokenizers of common models.
+CHARACTERS_PER_TOKEN = 4
 _CHUNK_SEPARATOR = "__chunk_"
 
 # Ids go into logs and headers: nothing in them ends a line, hides or reverses the text around it
@@ -106,6 +108,17 @@ class Budgets(ContractModel):
         validation_alias=AliasChoices("timeout_ms", "max_time_ms"),
         description="Most milliseconds the run may take. Also read from max_time_ms.",
     )
+
+    def count_in_context(self, texts: Iterable[str]) -> int:
+        """How many of the first `texts` fit into `max_context_tokens`."""
+        count, left = 0, self.max_context_tokens
+        for text in texts:
+            if left is not None:
+                left -= math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+                if left < 0:
+                    break
+            count += 1
+        return count
 
 
 class AgentRunRequest(ContractModel):

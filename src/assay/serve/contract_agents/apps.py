@@ -23,9 +23,13 @@ from assay.data.cache import cache_folder
 from assay.errors import UsageError
 from assay.search.retriever import check_request
 from assay.serve.contract_agents.claim_verify import verify_claims
-from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.policy_review import review_policy
-from assay.serve.contract_agents.rag_agents import lit_retrieval, rag_ingest, rag_retrieve
+from assay.serve.contract_agents.rag_agents import (
+    KnowledgeBases,
+    lit_retrieval,
+    rag_ingest,
+    rag_retrieve,
+)
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.retrieval import load_retrieval, open_retrieval
 

@@ -8,7 +8,6 @@ paraphrase may be true, which words alone cannot tell.
 
 import asyncio
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Annotated, Any, Literal
@@ -27,7 +26,6 @@ from assay.contract.envelope import (
 )
 from assay.contract.server import ReportProgress
 from assay.net.json import JsonObject
-from assay.serve.contract_agents.knowledge_bases import CHARACTERS_PER_TOKEN
 from assay.text import is_negation, is_stop, sentences, stem, words
 
 MAX_CLAIMS = 200
@@ -135,13 +133,9 @@ async def verify_claims(request: AgentRunRequest, report: ReportProgress) -> Age
     """The work of the agent."""
     inputs = read_inputs(ClaimInputs, request)
     given = inputs.grounding.chunks or inputs.grounding.sources
-    limit = request.budgets.max_context_tokens
-    left = sys.maxsize if limit is None else limit * CHARACTERS_PER_TOKEN
-    chunks = []
-    for chunk in given:
-        chunks.append((chunk.chunk_id, chunk.text[: max(left, 0)]))
-        left -= len(chunk.text)
-    is_cut = left < 0
+    chunks = [(chunk.chunk_id, chunk.text) for chunk in given]
+    chunks = chunks[: request.budgets.count_in_context(text for _, text in chunks)]
+    is_cut = len(chunks) < len(given)
     warnings = ["budgets.max_context_tokens: not all of the grounding was read"] if is_cut else []
     if not inputs.claims:
         warnings.append("inputs.claims is empty: nothing was verified")

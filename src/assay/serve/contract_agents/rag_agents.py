@@ -1,13 +1,23 @@
-"""The agents over knowledge bases: RAG_RETRIEVE, RAG_INGEST and LIT_RETRIEVAL."""
+"""The agents over knowledge bases: RAG_RETRIEVE, RAG_INGEST and LIT_RETRIEVAL.
+
+A knowledge base is the data set of the server, or what was ingested: a file of chunks,
+`NAME.jsonl`, in which each chunk is a document. A write makes a new file and renames it, so that
+readers see all of a request or nothing. It is searched like any data set; its index is brought up
+to date by the first search after a write.
+"""
 
 import asyncio
 import re
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 from urllib.parse import unquote
 
+import orjson
 from pydantic import Field, StringConstraints
 
 from assay.contract.envelope import (
@@ -21,55 +31,200 @@ from assay.contract.envelope import (
     GroundingPack,
     GroundingSource,
     Identifier,
-    Positive,
     RetrievalTrace,
     TaskError,
     chunk_id,
     field_named,
     read_inputs,
+    split_chunk_id,
     succeeded,
     without_nulls,
 )
 from assay.contract.server import ReportProgress
-from assay.data.dataset import Document
-from assay.net.json import JsonObject
+from assay.data.dataset import Dataset, Document
+from assay.data.load import KNOWN
+from assay.errors import UsageError
+from assay.files import FileLock, atomic_write, make_private_folder, read_lines
+from assay.net.json import JsonObject, parse_json
+from assay.progress import Progress
 from assay.search import Mode
+from assay.search.filters import conditions
 from assay.search.retriever import DEPTH, MAX_TOP_K
-from assay.serve.contract_agents.knowledge_bases import (
-    CHARACTERS_PER_TOKEN,
-    NAME,
-    KnowledgeBase,
-    KnowledgeBases,
-)
-from assay.serve.retrieval import SEARCHABLE, QueryText
+from assay.serve.readiness import Loading
+from assay.serve.retrieval import SEARCHABLE, QueryText, Retrieval, SearchHit
 from assay.text import strip_controls
 
-MAX_DOCUMENTS = 1000
+# Names of ingested knowledge bases: they become parts of file names.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# Means the data set that the server serves, unless something was ingested under this name.
+DEFAULT = "default"
 # The name, in `databases`, of the literature that the server was started with.
 INDEX = "index"
+MAX_DOCUMENTS = 1000
 
+_MAX_OPEN = 8
 _STAGES = {
     "bm25": ["bm25"],
     "dense": ["dense"],
     "hybrid": ["bm25", "dense", "fusion", "feedback"],
     "tuned": ["bm25", "dense", "tuned"],
 }
-_RERANK_MODES = {"hybrid": "fusion", "tuned": "learned"}
 _SENTENCE_END = re.compile(r"[.!?。！？](?=\s)|\n")
-_YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)\b")
 _PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,9})")
 
 
-def count_within(texts: Iterable[str], max_tokens: int | None) -> int:
-    """How many of the first `texts` fit into `max_tokens`, which are estimated by length."""
-    count, left = 0, max_tokens
-    for text in texts:
-        if left is not None:
-            left -= -(-len(text) // CHARACTERS_PER_TOKEN)
-            if left < 0:
-                break
-        count += 1
-    return count
+# --- knowledge bases ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KnowledgeBase:
+    """What the agents search. The documents of an ingested one are chunks, under their own ids."""
+
+    name: str
+    retrieval: Retrieval
+    is_ingested: bool = False
+
+    @property
+    def mode(self) -> Mode:
+        """How it is searched."""
+        return self.retrieval.mode
+
+    @property
+    def size(self) -> int:
+        """How many documents, or chunks of ingested documents, it has."""
+        return len(self.retrieval.dataset.documents)
+
+    async def search(
+        self, query: str, top_k: int, filters: Mapping[str, Any] | None = None
+    ) -> list[GroundingChunk]:
+        """The chunks that match, best first."""
+        try:
+            conditions(filters)
+        except UsageError:  # whose message quotes the filter
+            field = "inputs.metadataFilters"
+            message = (
+                f"{field}: each value should be a string, a number, true or false, "
+                "a list of strings or integers, or a range of gt, gte, lt, lte"
+            )
+            details = {"fields": [{"field": field, "problem": "is not a filter"}]}
+            raise TaskError(ErrorCode.VALIDATION_ERROR, message, details=details) from None
+        hits = await self.retrieval.search(query, top_k, filters=filters)
+        return [self._chunk(hit) for hit in hits]
+
+    def _chunk(self, hit: SearchHit) -> GroundingChunk:
+        name, doc_id, text = chunk_id(hit.doc_id, hit.chunk_index), hit.doc_id, hit.text
+        if self.is_ingested:
+            # The index may have cut a long chunk; its caller knows the whole one by this id.
+            name, doc_id = hit.doc_id, split_chunk_id(hit.doc_id)[0]
+            text = self.retrieval.dataset.documents[hit.doc_id].text
+        metadata = {**({"title": hit.title} if hit.title else {}), **hit.metadata}
+        score = round(hit.score, 6)
+        return GroundingChunk(
+            chunk_id=name, doc_id=doc_id, text=text, score=score, metadata=metadata
+        )
+
+    def document(self, doc_id: str) -> Document | None:
+        """A complete document, if more than its chunks is known."""
+        return None if self.is_ingested else self.retrieval.dataset.documents.get(doc_id)
+
+
+class KnowledgeBases:
+    """The knowledge bases of one process.
+
+    `load` reads the data set, which may take minutes, and `open_base` makes a data set of chunks
+    searchable; it blocks. Ingested knowledge bases are kept in `folder`.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Progress], Awaitable[Retrieval]],
+        folder: Callable[[], Path],
+        open_base: Callable[[Dataset], Retrieval],
+    ) -> None:
+        self.loading: Loading[Retrieval] = Loading(lambda: load(self.loading.note))
+        self._folder = folder
+        self._open_base = open_base
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[object, Retrieval]] = {}
+
+    async def find(self, name: str | None) -> KnowledgeBase:
+        """The knowledge base of this name; the data set for None, `default` and its own name.
+
+        An unknown name is an error: an empty result would say that nothing was found in it.
+        """
+        if name is not None and NAME.fullmatch(name) and not self.is_data_set(name):
+            ingested = await asyncio.to_thread(self._ingested, name)
+            if ingested is not None:
+                return KnowledgeBase(name, ingested, is_ingested=True)
+        retrieval = await self.loading.get()
+        if name not in (None, DEFAULT, retrieval.dataset.name):
+            raise TaskError(ErrorCode.TASK_FAILED, "there is no knowledge base of this name")
+        return KnowledgeBase(retrieval.dataset.name, retrieval)
+
+    def is_data_set(self, name: str) -> bool:
+        """Whether the name is a data set's, also one that another server may serve."""
+        loaded = self.loading.value
+        return name in KNOWN or (loaded is not None and name == loaded.dataset.name)
+
+    def replace_documents(
+        self, name: str, doc_ids: Collection[str], chunks: Sequence[Document]
+    ) -> dict[str, int]:
+        """Replace the documents named by `doc_ids` with `chunks`, and count the changes. Blocks.
+
+        Reads and writes under a lock, so that concurrent requests do not undo each other.
+        """
+        path = self._path(name)
+        make_private_folder(path.parent)
+        with FileLock(path.with_suffix(".lock")):
+            before = _read_chunks(path)
+            kept = {
+                id_: one for id_, one in before.items() if split_chunk_id(id_)[0] not in doc_ids
+            }
+            after = kept | {chunk.id: chunk for chunk in chunks}
+            if after != before:
+                atomic_write(path, b"".join(_line(chunk) for chunk in after.values()))
+        shared = before.keys() & after.keys()
+        return {
+            "chunks_added": len(after.keys() - before.keys()),
+            "chunks_changed": sum(before[name] != after[name] for name in shared),
+            "chunks_removed": len(before.keys() - after.keys()),
+        }
+
+    def _path(self, name: str) -> Path:
+        return self._folder() / f"{name}.jsonl"
+
+    def _ingested(self, name: str) -> Retrieval | None:
+        """What searches the file as it is now; kept until another write replaces it."""
+        path = self._path(name)
+        # One at a time: two searches must not build the same index.
+        with self._lock:
+            try:
+                found = path.stat()
+            except FileNotFoundError:
+                return None
+            version = (found.st_ino, found.st_mtime_ns, found.st_size)
+            known, retrieval = self._open.pop(name, (None, None))
+            if retrieval is None or known != version:
+                documents = _read_chunks(path)
+                retrieval = self._open_base(Dataset(f"kb-{name}", documents, {}, {}))
+            self._open[name] = (version, retrieval)
+            if len(self._open) > _MAX_OPEN:
+                del self._open[next(iter(self._open))]
+            return retrieval
+
+
+def _read_chunks(path: Path) -> dict[str, Document]:
+    if not path.exists():
+        return {}
+    rows = [parse_json(line) for line in read_lines(path)]
+    return {
+        row["_id"]: Document(row["_id"], row["title"], row["text"], row["metadata"]) for row in rows
+    }
+
+
+def _line(chunk: Document) -> bytes:
+    record = {"_id": chunk.id, "title": chunk.title, "text": chunk.text}
+    return orjson.dumps({**record, "metadata": dict(chunk.metadata)}) + b"\n"
 
 
 # --- RAG_RETRIEVE ---------------------------------------------------------------------------------
@@ -87,51 +242,40 @@ class RetrieveInputs(ContractModel):
         "topK", "top_k", default=10
     )
     filters: JsonObject | None = field_named("metadataFilters", "where", "filter", default=None)
-    semantic_weight: float | None = Field(default=None, ge=0, le=1)
-    semantic_k: Positive | None = None
-    rerank_mode: str | None = field_named("rerankMode", "rerank_mode", default=None)
-    domain_id: str | None = field_named("domainId", "domain_id", default=None)
-    project_id: str | None = field_named("projectId", "project_id", default=None)
+    semantic_weight: Any = None
+    semantic_k: Any = None
+    rerank_mode: Any = field_named("rerankMode", "rerank_mode", default=None)
+    domain_id: Any = field_named("domainId", "domain_id", default=None)
+    project_id: Any = field_named("projectId", "project_id", default=None)
 
-    @property
-    def asked_mode(self) -> Mode | None:
-        """The mode for a weight of 0 or 1; between them, the server's own fusion is used."""
-        ends: dict[float | None, Mode] = {0.0: "bm25", 1.0: "dense"}
-        return ends.get(self.semantic_weight)
-
-    def warnings(self, mode: Mode) -> list[str]:
-        """What was asked for and has no effect."""
+    def warnings(self) -> list[str]:
+        """What was asked for and has no effect: how to search is the server's choice."""
         ignored = {
-            "semantic_weight": self.semantic_weight is not None and self.asked_mode != mode,
-            "semantic_k": self.semantic_k is not None,
-            "rerankMode": self.rerank_mode not in (None, "", "none"),
-            "domainId": self.domain_id is not None,
-            "projectId": self.project_id is not None,
+            "semantic_weight": self.semantic_weight,
+            "semantic_k": self.semantic_k,
+            "rerankMode": self.rerank_mode,
+            "domainId": self.domain_id,
+            "projectId": self.project_id,
         }
-        names = [name for name, is_ignored in ignored.items() if is_ignored]
-        return [f"inputs.{name} has no effect on this search in mode {mode}" for name in names]
+        given = [name for name, value in ignored.items() if value not in (None, "", "none")]
+        return [f"inputs.{name} has no effect on this search" for name in given]
 
 
 async def rag_retrieve(
     knowledge: KnowledgeBases, request: AgentRunRequest, report: ReportProgress
 ) -> AgentRunResponse:
     """The chunks of a knowledge base that match a query, as a grounding pack."""
-    inputs, max_tokens = read_inputs(RetrieveInputs, request), request.budgets.max_context_tokens
+    inputs = read_inputs(RetrieveInputs, request)
     base = await knowledge.find(inputs.knowledge_base)
-    mode = base.mode_for(inputs.asked_mode)
     report("index ready", percent=10, documents=base.size)
-    chunks = await base.search(inputs.query, inputs.top_k, mode, inputs.filters)
-    report("reranked" if mode in _RERANK_MODES else "ranked", percent=70, chunks=len(chunks))
-    warnings, kept = inputs.warnings(mode), count_within((one.text for one in chunks), max_tokens)
-    is_cut = kept < len(chunks)
-    if is_cut and max_tokens is not None:
-        left_out, cut = len(chunks) - max(kept, 1), ""
-        if kept == 0:
-            beginning = chunks[0].text[: max_tokens * CHARACTERS_PER_TOKEN]
-            chunks, cut = [chunks[0].model_copy(update={"text": beginning})], "; the first was cut"
-        chunks = chunks[: max(kept, 1)]
-        warnings.append(f"budgets.max_context_tokens: {left_out} chunks were left out{cut}")
-    pack = _grounding(chunks, mode)
+    found = await base.search(inputs.query, inputs.top_k, inputs.filters)
+    report("ranked", percent=70, chunks=len(found))
+    chunks = found[: request.budgets.count_in_context(chunk.text for chunk in found)]
+    is_cut, warnings = len(chunks) < len(found), inputs.warnings()
+    if is_cut:
+        left_out = len(found) - len(chunks)
+        warnings.append(f"budgets.max_context_tokens: {left_out} chunks were left out")
+    pack = _grounding(chunks, base.mode)
     document = pack.model_dump(exclude_none=True)
     return succeeded(
         request,
@@ -145,11 +289,7 @@ async def rag_retrieve(
         },
         status="degraded" if is_cut else "ok",
         artifacts=pack.citations,
-        provenance={
-            "knowledge_base": base.name,
-            "search_mode": mode,
-            "rerank_mode": _RERANK_MODES.get(mode, "none"),
-        },
+        provenance={"knowledge_base": base.name, "search_mode": base.mode},
         warnings=warnings,
         grounding=pack,
     )
@@ -282,11 +422,11 @@ def cut_text(text: str, *, size: int, overlap: int) -> list[str]:
         if end < len(text):
             middle = start + size // 2
             ends = [match.end() for match in _SENTENCE_END.finditer(text, middle, end)]
-            space = text.rfind(" ", middle, end)
-            end = ends[-1] if ends else space + 1 if space > 0 else end
+            end = ends[-1] if ends else text.rfind(" ", middle, end) + 1 or end
         pieces.append(text[start:end].strip())
         if end >= len(text):
             break
+        # The next one begins with a word, at most `overlap` characters before the end.
         space = text.find(" ", end - overlap, end)
         start = max(start + 1, space + 1 if space >= 0 else end)
     return [piece for piece in pieces if piece]
@@ -325,14 +465,12 @@ async def lit_retrieval(
             report("database searched", percent=60, papers=len(found[base.name]))
     if not found:
         raise TaskError(ErrorCode.TASK_FAILED, "; ".join(dict.fromkeys(warnings)))
-    papers = [paper for paper in chain(*zip_longest(*found.values())) if paper is not None]
-    papers = papers[: inputs.max_results]
-    texts = (f"{paper.get('title', '')}{paper.get('abstract', '')}" for paper in papers)
-    kept = count_within(texts, request.budgets.max_context_tokens)
-    if kept < len(papers):
-        left_out = len(papers) - kept
+    merged = [paper for paper in chain(*zip_longest(*found.values())) if paper is not None]
+    merged = merged[: inputs.max_results]
+    texts = (f"{paper.get('title', '')}{paper.get('abstract', '')}" for paper in merged)
+    papers = merged[: request.budgets.count_in_context(texts)]
+    if left_out := len(merged) - len(papers):
         warnings.append(f"budgets.max_context_tokens: {left_out} papers were left out")
-    papers = papers[:kept]
     report("merged", percent=95, papers=len(papers))
     return succeeded(
         request,
@@ -352,7 +490,7 @@ async def _papers(base: KnowledgeBase, inputs: LiteratureInputs) -> list[JsonObj
     """One paper for each document, by its best chunk."""
     best: dict[str, GroundingChunk] = {}
     top_k = min(inputs.max_results, MAX_TOP_K)
-    for chunk in await base.search(inputs.query, top_k, base.mode_for(None)):
+    for chunk in await base.search(inputs.query, top_k):
         best.setdefault(str(chunk.doc_id), chunk)
     return [_paper(doc_id, chunk, base) for doc_id, chunk in best.items()]
 
@@ -361,21 +499,19 @@ def _paper(doc_id: str, chunk: GroundingChunk, base: KnowledgeBase) -> JsonObjec
     """What is known of a paper, with the complete abstract if the base has it."""
     metadata, document = chunk.metadata, base.document(doc_id)
     known = {
-        name: str(value).strip()
-        for name, value in metadata.items()
-        if isinstance(value, str | int) and not isinstance(value, bool)
+        name: str(metadata[name]).strip()
+        for name in ("title", "year", "journal", "doi", "pmid", "url")
+        if isinstance(metadata.get(name), str | int)
     }
     pubmed = _PUBMED_URL.search(unquote(known.get("url", "")))
-    dates = " ".join(known.get(name, "") for name in ("year", "date", "published"))
-    year = _YEAR.search(dates)
-    authors = metadata.get("authors", metadata.get("author"))
+    authors = metadata.get("authors")
     if isinstance(authors, str):
-        authors = [name.strip() for name in authors.split(";" if ";" in authors else ",")]
+        authors = [name.strip() for name in authors.split(";")]
     fields = {
         "title": known.get("title"),
         "abstract": chunk.text if document is None else document.text,
-        "authors": [str(name) for name in authors if name] if isinstance(authors, list) else [],
-        "year": int(year[1]) if year else None,
+        "authors": [str(name) for name in authors] if isinstance(authors, list) else [],
+        "year": int(known["year"]) if known.get("year", "").isdecimal() else None,
         "journal": known.get("journal"),
         "doi": known.get("doi"),
         "pmid": known.get("pmid") or (pubmed[1] if pubmed else None),
