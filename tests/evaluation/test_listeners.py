@@ -121,7 +121,7 @@ def test_a_listener_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
     with RunListeners([Hanging()], said.append) as told:
         told.started(RunFolder(Path("x")))
     forever.set()
-    assert "listener 'Hanging' has not returned within 0.05 s" in said[0]
+    assert "listener 'Hanging' has not returned from on_start within 0.05 s" in said[0]
 
 
 @pytest.mark.parametrize(

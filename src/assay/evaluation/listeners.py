@@ -7,17 +7,18 @@ with RunListeners(["otel", MyListener()], say=print) as listeners:
 A listener has `on_start` and `on_finish`, and `on_fail` if it likes. `--listener` names one that
 Assay brings, an entry point of the group `assay.listeners`, or `module:Class`.
 
-A run never fails and hardly waits because of a listener: it is called in its own thread, what
-it raises is reported, and one that does not return is left behind.
+A run never fails because of a listener: what it raises is reported, and one that does not return
+within a minute is left behind.
 """
 
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ from assay.privacy import is_private
 from assay.run.folder import RunFolder
 
 GROUP = "assay.listeners"
-SECONDS = 60.0  # How long a run that has ended waits for its listeners
+SECONDS = 60.0  # how long a run waits for one call of a listener
 
 
 class RunListener(Protocol):
@@ -69,37 +70,34 @@ def open_listener(name: str) -> Any:
 class RunListeners:
     """All listeners of one run, as a context manager around it.
 
-    Parameters:
-        listeners: names, or objects with the methods of `RunListener`.
-        say: told what a listener raises.
+    `listeners` are names, or objects with the methods of `RunListener`; `say` is told what they
+    raise.
     """
 
     def __init__(self, listeners: Sequence[str | RunListener], say: Callable[[str], None]) -> None:
-        self._workers = []
+        self._listeners: list[tuple[str, Any]] = []
         for each in listeners:
             name = each if isinstance(each, str) else type(each).__name__
             listener = open_listener(each) if isinstance(each, str) else each
             for method in ("on_start", "on_finish"):
                 if not callable(getattr(listener, method, None)):
                     raise UsageError(f"listener {name!r} has no method {method}")
-            self._workers.append(_Worker(name, listener, say))
-        self._folder: RunFolder | None = None
-        self._finished = False
+            self._listeners.append((name, listener))
+        self._say = say
+        self._open: RunFolder | None = None
 
     def __enter__(self) -> "RunListeners":
-        for worker in self._workers:
-            worker.thread.start()
         return self
 
     def started(self, folder: RunFolder) -> None:
         """Tell that the run's folder exists."""
-        self._folder = folder
-        self._tell("on_start", folder)
+        self._open = folder
+        self._tell("on_start", folder, folder)
 
     def finished(self, run: Run) -> None:
         """Tell that the run has ended."""
-        self._finished = True
-        self._tell("on_finish", run)
+        self._open = None
+        self._tell("on_finish", run, run.folder)
 
     def __exit__(
         self,
@@ -107,55 +105,37 @@ class RunListeners:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        if self._folder is not None and not self._finished:
-            self._tell("on_fail", self._folder)
-        for worker in self._workers:
-            worker.close()
+        if self._open is not None:
+            self._tell("on_fail", self._open, self._open)
 
-    def _tell(self, method: str, value: RunFolder | Run) -> None:
-        for worker in self._workers:
-            worker.tasks.put((method, value))
-
-
-class _Worker:
-    """One listener in its own thread: a call waits for those before it, the run for none."""
-
-    def __init__(self, name: str, listener: Any, say: Callable[[str], None]) -> None:
-        self._name, self._listener, self._say = name, listener, say
-        self.tasks: SimpleQueue[tuple[str, RunFolder | Run] | None] = SimpleQueue()
-        self.thread = threading.Thread(
-            target=copy_context().run, args=(self._work,), name=f"listener-{name}", daemon=True
-        )
-
-    def close(self) -> None:
-        self.tasks.put(None)
-        self.thread.join(SECONDS)
-        if self.thread.is_alive():
-            self._say(
-                f"warning: listener {self._name!r} has not returned within {SECONDS:g} s and is "
-                "abandoned; the run itself is complete on disk"
-            )
-
-    def _work(self) -> None:
-        while (task := self.tasks.get()) is not None:
-            method, value = task
-            try:
-                if (call := getattr(self._listener, method, None)) is not None:
-                    call(value)
-            except (Exception, SystemExit) as error:
-                said = _quote(error, private=_is_of_private(value))
+    def _tell(self, method: str, value: RunFolder | Run, folder: RunFolder) -> None:
+        for name, listener in self._listeners:
+            call = getattr(listener, method, None)
+            if call is None:
+                continue
+            work = partial(copy_context().run, self._call, name, call, value, folder)
+            # Not of an executor, whose threads the end of the process waits for.
+            thread = threading.Thread(target=work, name=f"listener-{name}", daemon=True)
+            thread.start()
+            thread.join(SECONDS)
+            if thread.is_alive():
                 self._say(
-                    f"warning: listener {self._name!r} failed in {method}: {said}; the run is not "
-                    "affected"
+                    f"warning: listener {name!r} has not returned from {method} within "
+                    f"{SECONDS:g} s; the run goes on without it"
                 )
 
-
-def _is_of_private(value: RunFolder | Run) -> bool:
-    folder = value if isinstance(value, RunFolder) else value.folder
-    try:
-        return is_private() or folder.read_config().private
-    except AssayError:  # reported when the run is read
-        return True
+    def _call(
+        self, name: str, call: Callable[[Any], None], value: RunFolder | Run, folder: RunFolder
+    ) -> None:
+        try:
+            call(value)
+        except (Exception, SystemExit) as error:
+            private = True
+            with suppress(AssayError):  # a header that cannot be read is reported elsewhere
+                private = is_private() or folder.read_config().private
+            said = _quote(error, private=private)
+            where = f"listener {name!r} failed in {call.__name__}"
+            self._say(f"warning: {where}: {said}; the run is not affected")
 
 
 def _quote(error: BaseException, private: bool = False) -> str:
