@@ -36,7 +36,7 @@ from assay.metrics.answer_values import Quadrants
 from assay.report.terminal import plain_text, render_answers
 from assay.run.answers import (
     AnswersReport,
-    InventedExample,
+    BadId,
 )
 from assay.run.config import RunConfig
 from assay.targets import PythonAgent
@@ -215,7 +215,7 @@ def test_each_kind_of_miss_is_told_apart(town: Dataset, tmp_path: Path) -> None:
     }
     answers = section(outcome)
     assert answers.invented_citations.ids == 1
-    assert answers.invented_citations.examples == [InventedExample(query_id="ride", doc_id="ghost")]
+    assert answers.invented_citations.examples == [BadId(query_id="ride", doc_id="ghost")]
     assert diagnosis_of(answers).quadrants == Quadrants(
         evidence_right=0, evidence_wrong=1, no_evidence_right=0, no_evidence_wrong=1
     )

@@ -36,7 +36,7 @@ from assay.metrics.scoring import KINDS, Kind, Violations
 from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
-from assay.run.answers import AnswersReport
+from assay.run.answers import AnswersReport, BadId
 from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
@@ -51,7 +51,6 @@ from assay.run.models import (
     Statistic,
     UnseenQueries,
     ViolationCount,
-    ViolationExample,
 )
 from assay.run.report_file import ReportWriter
 from assay.run.run_record import GateResult, Latency, PacingRecord
@@ -156,9 +155,8 @@ def _build_report(
     latency = _latency(results)
     summary = _summary(results, spread, config, latency, found.seconds)
     trials = None
-    if results.trials is not None:
-        ids = results.scores.query_ids
-        trials = trials_report(ids, results.trials, found.right, config.seed)
+    if results.headlines is not None:
+        trials = trials_report(results, results.headlines, found.right, config.seed)
     metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
     sections = {"search": found.search, "trials": trials}
     gates = _check_gates(evaluation, results, metrics, summary, answers, sections)
@@ -367,8 +365,7 @@ def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> Violati
         ids=violations.total(kind),
         queries=violations.queries(kind),
         examples=[
-            ViolationExample(query_id=example.query_id, doc_id=example.doc_id[:200])
-            for example in found
+            BadId(query_id=example.query_id, doc_id=example.doc_id[:200]) for example in found
         ],
     )
     if kind == "duplicate" and count.ids:

@@ -77,7 +77,10 @@ class Results:
     answered_again: int = 0
     coverage: LabelCoverage | None = None
     returned_ids: frozenset[str] = frozenset()
-    trials: "TrialScores | None" = None
+    # With several trials, the headline of each question (row) in each trial (column), and how alike
+    # the lists of a question are.
+    headlines: NDArray[np.float64] | None = None
+    agreement: float = 1.0
 
     @property
     def total(self) -> int:
@@ -90,14 +93,6 @@ class Results:
     @property
     def headline(self) -> Metric:
         return self.scores.metrics[0]
-
-
-@dataclass(frozen=True)
-class TrialScores:
-    """The headline of each question (row) in each trial (column), and how alike its lists are."""
-
-    headline: NDArray[np.float64]
-    agreement: NDArray[np.float64]
 
 
 def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
@@ -177,7 +172,8 @@ def collect_results(
             returned=len(judged & tally.returned),
         ),
         frozenset(tally.returned),
-        TrialScores(np.concatenate(headline), np.array(agreement)) if config.repeat > 1 else None,
+        np.concatenate(headline) if config.repeat > 1 else None,
+        float(np.mean(agreement)),
     )
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from assay.evaluation.results import TrialScores
+from assay.evaluation.results import Results
 from assay.metrics.searches import split_variance
 from assay.metrics.statistics import summarize
 from assay.run.searches import SearchFigure, TrialsReport
@@ -16,17 +17,10 @@ RightByTrial = Sequence[Mapping[str, bool | None]]
 
 
 def trials_report(
-    query_ids: Sequence[str], scores: TrialScores, right: RightByTrial, seed: int
+    results: Results, headlines: NDArray[np.float64], right: RightByTrial, seed: int
 ) -> TrialsReport:
-    """The section of the report.
-
-    Parameters:
-        query_ids: the questions, in the order of `scores`.
-        scores: the headline of each question in each trial.
-        right: verdicts on answers; empty if answers were not evaluated.
-        seed: of the resamples.
-    """
-    between, within, advice = split_variance(scores.headline)
+    """The section of the report; `right` are verdicts on answers, if these were evaluated."""
+    between, within, advice = split_variance(headlines)
     answered = right[0] if right else {}
     decided = [id for id in answered if all(trial.get(id) is not None for trial in right)]
     every = [all(trial[id] for trial in right) for id in decided]
@@ -34,11 +28,15 @@ def trials_report(
     if decided:
         flaky = [id for id, a, b in zip(decided, every, some, strict=True) if a != b]
     else:
-        spread = scores.headline.max(axis=1) - scores.headline.min(axis=1)
-        flaky = [query_ids[place] for place in np.argsort(-spread, kind="stable") if spread[place]]
+        spread = headlines.max(axis=1) - headlines.min(axis=1)
+        flaky = [
+            results.scores.query_ids[place]
+            for place in np.argsort(-spread, kind="stable")
+            if spread[place]
+        ]
     return TrialsReport(
-        repeat=scores.headline.shape[1],
-        agreement=float(scores.agreement.mean()),
+        repeat=headlines.shape[1],
+        agreement=results.agreement,
         between=between,
         within=within,
         advice=advice,

@@ -92,8 +92,8 @@ class CounterfactualCount(RunRecord):
     right: int
 
 
-class InventedExample(RunRecord):
-    """A citation of a document that does not exist."""
+class BadId(RunRecord):
+    """An id that an agent returned or cited and should not have."""
 
     query_id: str
     doc_id: str
@@ -103,7 +103,7 @@ class InventedCitations(RunRecord):
     """Citations of documents that do not exist."""
 
     ids: int
-    examples: list[InventedExample] = Field(default=[])
+    examples: list[BadId] = Field(default=[])
 
 
 class NuggetsReport(RunRecord):

@@ -41,7 +41,7 @@ from assay.run.models import (
     is_answered,
     require_format,
 )
-from assay.run.provenance import Provenance, versions
+from assay.run.provenance import GitRecord, MachineRecord, versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
 from assay.run.searches import SearchRow
 from assay.run.state import RunState
@@ -234,15 +234,13 @@ def create_run(
     references: str | None = None,
     baseline_of: str | None = None,
     retriever: Mapping[str, str] | None = None,
-    provenance: Provenance | None = None,
+    provenance: tuple[GitRecord | None, MachineRecord | None] = (None, None),
 ) -> RunFolder:
     """Make a run's folder under `out` and write its header.
 
-    Parameters:
-        references: fingerprint of the reference answers, where answers are evaluated.
-        baseline_of: the run that this one is made for, to be compared with it.
-        retriever: settings of a built-in agent, its embedder among them.
-        provenance: where the run is started, where that is known.
+    `references` is the fingerprint of the reference answers, if answers are evaluated;
+    `baseline_of` the run that this one is compared with; `retriever` has the settings of a
+    built-in agent.
     """
     now = datetime.now(UTC)
     words = f"{config.label or target.title}-{dataset.name}"
@@ -267,8 +265,8 @@ def create_run(
             **optional,
         ),
         versions=versions(),
-        git=provenance.git if provenance else None,
-        machine=provenance.machine if provenance else None,
+        git=provenance[0],
+        machine=provenance[1],
         label=config.label or None,
         tags=parse_tags(config.tags),
         note=config.note or None,

@@ -29,9 +29,9 @@ from assay.metrics.scoring import Kind
 from assay.net.json import LARGEST, is_extreme, parse_json
 from assay.net.redact import mask_secrets
 from assay.privacy import is_private
-from assay.run.answers import AnswersReport
+from assay.run.answers import AnswersReport, BadId
 from assay.run.config import RunConfig
-from assay.run.provenance import ProvenanceFields
+from assay.run.provenance import GitRecord, MachineRecord
 from assay.run.run_record import (
     FigureName,
     GateResult,
@@ -160,7 +160,7 @@ class DatasetRecord(RunModel):
     labels: str | None = None
 
 
-class RunHeader(RunModel, ProvenanceFields):
+class RunHeader(RunModel):
     """`run.json`: what is known when a run begins; `retriever` is about a built-in agent."""
 
     format: int = 0
@@ -176,6 +176,11 @@ class RunHeader(RunModel, ProvenanceFields):
     baseline_of: str | None = None
     merged_from: list[str] | None = None
     pacing: PacingRecord | None = None
+    git: GitRecord | None = None
+    machine: MachineRecord | None = None
+    label: str | None = None
+    tags: dict[str, str] = Field(default={})
+    note: str | None = None
 
 
 class MeasuredDataset(DatasetRecord):
@@ -229,19 +234,12 @@ class UnseenQueries(RunModel):
     high: float | None
 
 
-class ViolationExample(RunModel):
-    """One id that broke a rule."""
-
-    query_id: str
-    doc_id: str
-
-
 class ViolationCount(RunModel):
     """How many ids of how many queries broke a rule; `hint` says what may help."""
 
     ids: int
     queries: int
-    examples: list[ViolationExample] = Field(default=[])
+    examples: list[BadId] = Field(default=[])
     hint: str | None = None
 
 

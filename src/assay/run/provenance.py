@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from assay.net.redact import redact_url
+from assay.run.run_record import RunRecord
 
 _SECONDS = 2.0
 _PACKAGES = ("agent-assay", "numpy", "PyStemmer")
@@ -28,11 +27,7 @@ _BRANCH_VARIABLES = (
 _QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
-
-
-class GitRecord(_Record):
+class GitRecord(RunRecord):
     """The repository that a run was started in.
 
     Attributes:
@@ -48,7 +43,7 @@ class GitRecord(_Record):
     remote: str | None = None
 
 
-class MachineRecord(_Record):
+class MachineRecord(RunRecord):
     """The machine that asked: its latencies hold there."""
 
     name: str
@@ -57,25 +52,7 @@ class MachineRecord(_Record):
     cpus: int | None = None
 
 
-class ProvenanceFields(_Record):
-    """The fields of `run.json` that tell a run apart from others."""
-
-    git: GitRecord | None = None
-    machine: MachineRecord | None = None
-    label: str | None = None
-    tags: dict[str, str] = {}
-    note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """What `run.json` records about where a run was started."""
-
-    git: GitRecord | None
-    machine: MachineRecord
-
-
-def read_provenance(folder: Path | None = None) -> Provenance:
+def read_provenance(folder: Path | None = None) -> tuple[GitRecord | None, MachineRecord]:
     """Of the working folder and of this machine; takes at most two seconds."""
     machine = MachineRecord(
         name=platform.node(),
@@ -83,7 +60,7 @@ def read_provenance(folder: Path | None = None) -> Provenance:
         processor=platform.machine(),
         cpus=os.cpu_count(),
     )
-    return Provenance(read_git(folder), machine)
+    return read_git(folder), machine
 
 
 def read_git(

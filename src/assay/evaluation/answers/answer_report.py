@@ -44,10 +44,10 @@ from assay.run.answers import (
     CONTEXT_NAMES,
     AnswersReport,
     AnswerStatistic,
+    BadId,
     ContextName,
     CounterfactualCount,
     InventedCitations,
-    InventedExample,
     JudgeRecord,
     UndecidedAnswers,
 )
@@ -216,7 +216,7 @@ class AnswerReport:
         if known is None and not is_log:
             return InventedCitations(ids=0)
         found = [
-            InventedExample(query_id=case.query_id, doc_id=each[:200])
+            BadId(query_id=case.query_id, doc_id=each[:200])
             for case in self._cases
             for each in unknown_citations(case.citations, case.retrieved if is_log else known or ())
         ]
