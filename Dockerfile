@@ -42,7 +42,7 @@ HEALTHCHECK --interval=5s --timeout=3s --retries=10 --start-period=30s \
 ENTRYPOINT ["assay", "serve", "ui"]
 CMD ["--host", "0.0.0.0"]
 
-# A node of a Ray cluster, for --engine ray://HOST:10001.
+# A node of a Ray cluster, for --engine ray.
 FROM base AS ray
 USER root
 RUN python -m pip install --no-cache-dir --require-hashes --requirement /app/locks/ray.lock

@@ -1,8 +1,8 @@
 """Work on a Ray cluster: one function over many parts, those of lost workers once more.
 
-`--engine ray` uses the cluster at RAY_ADDRESS or on this machine, or starts one for the time of the
-command; `--engine ray://HOST:PORT` is the client port of a cluster elsewhere. Every node needs the
-same version of Assay installed.
+`--engine ray` uses the cluster at RAY_ADDRESS (`HOST:PORT`, or `ray://HOST:PORT` for the client
+port of one elsewhere) or on this machine, or starts one for the time of the command. Every node
+needs the same version of Assay installed.
 """
 
 import logging
@@ -21,38 +21,30 @@ from assay.files import read_text_file
 from assay.privacy import is_private
 
 _RETRIES = 3
+# How long nothing may finish before the head of the cluster is looked for: Ray would end this
+# process without a message a minute after it is gone.
 _SECONDS_UNTIL_CHECKED = 5.0
-"""How long nothing may finish before the head of the cluster is looked for: Ray would end this
-process without a message a minute after it is gone."""
+# In a row: a head that is busy, or a network that stumbles, may miss one connection.
 _FAILED_CHECKS = 3
-"""In a row: a head that is busy, or a network that stumbles, may miss one connection."""
+# How the variables begin that a worker is given as they are here.
 _SENT = (
     *("ASSAY_", "QDRANT_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "RAG_EVAL_", "COLLECTION_NAME"),
     *("AGENT_TOKEN", "MCP_SERVER_TOKEN", "HF_TOKEN", "HF_ENDPOINT"),
 )
-"""How the variables begin that a worker is given as they are here."""
 _OF_A_MACHINE = ("ASSAY_CACHE", "ASSAY_OUT", "ASSAY_THREADS", "QDRANT_PATH")
-_CONNECTIONS = 3
-"""Tried by a client of a cluster elsewhere: gRPC sometimes breaks the process that Ray's head forks
-for it, long before anything of ours has run there."""
+# In flight at once: enough that no worker waits, few enough that their results fit in memory.
 _PARTS_PER_CPU = 2
-"""In flight at once: enough that no worker waits, few enough that their results fit in memory."""
-
-
-def check_engine(engine: str) -> str:
-    """The engine itself. Raises `UsageError` for anything but `ray` and `ray://ADDRESS`."""
-    if engine != "ray" and not (engine.startswith("ray://") and len(engine) > len("ray://")):
-        raise UsageError(
-            f"unknown engine {engine!r}; it is ray, or ray://HOST:PORT for a cluster elsewhere"
-        )
-    return engine
 
 
 class RayCluster:
     """with RayCluster("ray") as cluster: ...  # `environment`: variables for the workers"""
 
     def __init__(self, engine: str, environment: Mapping[str, str] | None = None) -> None:
-        self._engine = check_engine(engine)
+        if engine != "ray":
+            raise UsageError(
+                f"unknown engine {engine!r}; use --engine ray, and set RAY_ADDRESS to choose a "
+                "cluster"
+            )
         if is_private():
             raise UsageError(
                 "a private run stays in one process, and Ray keeps data in files: leave out "
@@ -72,7 +64,7 @@ class RayCluster:
         except ImportError as error:
             raise missing_extra(error) or error from None
         self._ray = ray
-        address = self._address()
+        address = _address()
         try:
             _try_port(address)  # Ray itself would wait for minutes
         except OSError as error:
@@ -84,14 +76,13 @@ class RayCluster:
         self._stdout = redirect_stdout(sys.stderr)
         self._stdout.__enter__()
         try:
-            self._connect()
-        except (
-            ConnectionError,
-            ImportError,
-            RuntimeError,
-            ValueError,
-            ray.exceptions.RayError,
-        ) as error:
+            ray.init(
+                runtime_env={"env_vars": self._environment},
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **({} if address else {"include_dashboard": False}),
+            )
+        except (OSError, ImportError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             self.__exit__()  # what is half open would refuse every later connection
             raise TargetError(
                 f"no Ray cluster can be used at {address or 'this machine'}: {_reason(error)}; "
@@ -104,47 +95,9 @@ class RayCluster:
         self._ray.shutdown()
         self._stdout.__exit__(None, None, None)
 
-    def _connect(self) -> None:
-        """To a cluster that runs; if none is named or found, to one that is started for us."""
-        options: dict[str, Any] = {
-            "runtime_env": {"env_vars": self._environment},
-            "log_to_driver": False,
-            "logging_level": logging.ERROR,
-        }
-        if self._engine == "ray" and not os.environ.get("RAY_ADDRESS"):
-            try:
-                self._ray.init(address="auto", **options)
-            except ConnectionError:
-                self._ray.init(**options, include_dashboard=False)
-            return
-        address = {} if self._engine == "ray" else {"address": self._engine}
-        for tries_left in reversed(range(_CONNECTIONS)):
-            try:
-                self._ray.init(**address, **options)
-                return
-            except RuntimeError as error:
-                if not tries_left or "Ray client server failed" not in str(error):
-                    raise
-                self._ray.shutdown()
-
-    def _address(self) -> str:
-        """HOST:PORT of the cluster, else that of the last `ray start` here, or empty."""
-        chosen = self._engine if self._engine != "ray" else os.environ.get("RAY_ADDRESS", "")
-        if not chosen:
-            session = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
-            with suppress(OSError):
-                chosen = read_text_file(session).strip()
-        return chosen.removeprefix("ray://")
-
-    @property
-    def cpus(self) -> int:
-        """Of all nodes."""
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-
-    @property
-    def gpus(self) -> int:
-        """Of all nodes."""
-        return int(self._ray.cluster_resources().get("GPU", 0))
+    def count(self, resource: str) -> int:
+        """How many of `CPU` or `GPU` all nodes have together."""
+        return int(self._ray.cluster_resources().get(resource, 0))
 
     @property
     def nodes(self) -> int:
@@ -172,34 +125,37 @@ class RayCluster:
         )
         # As an argument: what is in a runtime environment, Ray shows to everybody.
         variables, versions = self.share(_sent_variables()), _versions()
-        most = _PARTS_PER_CPU * self.cpus
+        most = _PARTS_PER_CPU * max(1, self.count("CPU"))
         waiting: dict[Any, int] = {}
         todo = iter(enumerate(parts))
-        failed_checks = 0
         while True:
             while len(waiting) < most and (part := next(todo, None)) is not None:
                 place, arguments = part
                 waiting[remote.remote(function, variables, versions, *arguments)] = place
             if not waiting:
                 return
+            done = self._wait(list(waiting))
+            yield waiting.pop(done), self._result(done)
+
+    def _wait(self, waiting: list[Any]) -> Any:
+        """One of these that is ready. Raises `TargetError` if the head of the cluster is gone."""
+        failed_checks = 0
+        while True:
             try:
-                ready, _ = self._ray.wait(
-                    list(waiting), num_returns=1, timeout=_SECONDS_UNTIL_CHECKED
-                )
-            except ConnectionError as error:  # of the client port
-                raise _head_lost(error) from None
-            if ready:
+                ready, _ = self._ray.wait(waiting, num_returns=1, timeout=_SECONDS_UNTIL_CHECKED)
+                if ready:
+                    return ready[0]
+                is_client = os.environ.get("RAY_ADDRESS", "").startswith("ray://")
+                context = None if is_client else self._ray.get_runtime_context()
+                _try_port(context.gcs_address if context else _address())
                 failed_checks = 0
-                yield waiting.pop(ready[0]), self._result(ready[0])
-                continue
-            context = self._ray.get_runtime_context() if self._engine == "ray" else None
-            try:
-                _try_port(context.gcs_address if context else self._address())
-                failed_checks = 0
-            except OSError as error:
+            except OSError as error:  # of the check, or of a client's connection
                 failed_checks += 1
                 if failed_checks == _FAILED_CHECKS:
-                    raise _head_lost(error) from None
+                    raise TargetError(
+                        f"the head of the Ray cluster is gone ({error.strerror or error}): start "
+                        "it again and repeat the command; what was stored before is kept"
+                    ) from None
 
     def _result(self, reference: object) -> Any:
         errors = self._ray.exceptions
@@ -222,11 +178,21 @@ class RayCluster:
             )
 
 
-def _head_lost(error: OSError) -> TargetError:
-    return TargetError(
-        f"the head of the Ray cluster is gone ({error.strerror or error}): start it again and "
-        "repeat the command; what was stored before is kept"
-    )
+def _address() -> str:
+    """HOST:PORT of the cluster, else that of the last `ray start` here, or empty."""
+    chosen = os.environ.get("RAY_ADDRESS", "")
+    if not chosen:
+        session = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        with suppress(OSError):
+            chosen = read_text_file(session).strip()
+    return chosen.removeprefix("ray://")
+
+
+def _try_port(address: str) -> None:
+    """Raises `OSError` if nothing listens at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def _sent_variables() -> dict[str, str]:
@@ -259,10 +225,3 @@ def _call(
         )
     os.environ.update(variables)
     return function(*arguments)
-
-
-def _try_port(address: str) -> None:
-    """Raises `OSError` if nothing listens at HOST:PORT."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=5).close()

@@ -15,7 +15,7 @@ from assay.data import load_dataset
 from assay.errors import AssayError, RunError, TargetError, UsageError
 from assay.evaluation import ray_shards
 from assay.evaluation.evaluation import Evaluation
-from assay.ray_cluster import RayCluster, check_engine
+from assay.ray_cluster import RayCluster
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 
@@ -28,7 +28,7 @@ def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # By default Ray never gives up.
     assert os.environ["RAY_task_oom_retries"] == "3"  # noqa: SIM112
     with pytest.raises(UsageError, match="unknown engine 'spark'"):
-        check_engine("spark")
+        RayCluster("spark")
 
 
 def test_a_head_that_died_and_left_its_session_file_is_told_at_once(

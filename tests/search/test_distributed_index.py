@@ -2,44 +2,46 @@
 
 import json
 import shutil
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
 from assay.errors import SearchError
+from assay.search import distributed_index
 from assay.search.array_store import ArrayStore
 from assay.search.bm25 import Bm25Settings
-from assay.search.distributed_index import IndexPart, read_parts, take_vectors, write_part
+from assay.search.distributed_index import read_parts, take_vectors, write_part
 from assay.search.embedding import EmbedderSettings, VectorCache
 from assay.search.index import build_index
 
 
-def _part(index: int, count: int) -> IndexPart:
-    return IndexPart(index, count, "notes", "", "", EmbedderSettings(), Bm25Settings(), 0)
-
-
 @pytest.fixture
-def parts(tmp_path: Path) -> list[Path]:
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedder: WordEmbedder) -> list[Path]:
+    """Three folders; `embedder` sees what is embedded after them."""
+    monkeypatch.setattr(distributed_index, "open_embedder", lambda _: embedder)
     folders = [tmp_path / f"part-{index}" for index in range(3)]
-    for index, folder in enumerate(folders):
-        write_part(corpus(), _part(index, 3), WordEmbedder(), folder)
+    assert sum(write(folder, index) for index, folder in enumerate(folders)) == len(DOCUMENTS)
+    embedder.seen.clear()
     return folders
+
+
+def write(folder: Path, index: int, first: int = 0, name: str = "notes") -> int:
+    settings = EmbedderSettings() if name == "notes" else EmbedderSettings("openai:m@http://node2")
+    data = corpus(DOCUMENTS[first:])
+    return write_part(folder, data, name, (index, 3), settings, Bm25Settings()).documents
 
 
 def test_parts_make_the_same_index_without_embedding_again(
     parts: list[Path], tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    whole = ArrayStore(tmp_path / "whole", "whole")
-    build_index(corpus(), embedder, whole, cache=VectorCache(tmp_path / "whole.sqlite3"))
     cache = VectorCache(tmp_path / "merged.sqlite3")
     take_vectors(parts, cache)
-    merging = WordEmbedder()
-    merged = ArrayStore(tmp_path / "merged", "merged")
-    build_index(corpus(), merging, merged, cache=cache)
-    assert merging.seen == []
-    assert sum(part.documents for part in read_parts(parts)) == len(DOCUMENTS)
+    merged, whole = (ArrayStore(tmp_path / name, name) for name in ("merged", "whole"))
+    build_index(corpus(), embedder, merged, cache=cache)
+    assert embedder.seen == []
+    build_index(corpus(), embedder, whole, cache=VectorCache(tmp_path / "whole.sqlite3"))
     hits = [
         [(hit.doc_id, hit.score) for hit in indexed(store, embedder).search("tea bread")]
         for store in (whole, merged)
@@ -47,44 +49,43 @@ def test_parts_make_the_same_index_without_embedding_again(
     assert hits[0] == hits[1]
 
 
-def test_a_part_that_was_begun_is_not_embedded_again(parts: list[Path]) -> None:
-    again = WordEmbedder()
-    write_part(corpus(), _part(0, 3), again, parts[0])
-    assert again.seen == []
-
-
-def test_a_missing_part_is_named(parts: list[Path]) -> None:
-    with pytest.raises(SearchError, match=r"missing parts of 3: 2; .*--shard 2/3"):
-        read_parts([parts[0], parts[2]])
-
-
-def test_a_part_that_is_there_twice_is_named(parts: list[Path], tmp_path: Path) -> None:
-    shutil.copytree(parts[0], tmp_path / "copy")
-    with pytest.raises(SearchError, match="are both part 1 of 3"):
-        read_parts([*parts, tmp_path / "copy"])
-
-
-def test_parts_of_other_data_do_not_fit(parts: list[Path], tmp_path: Path) -> None:
-    write_part(corpus(DOCUMENTS[1:]), _part(1, 3), WordEmbedder(), tmp_path / "other")
-    with pytest.raises(SearchError, match="not parts of one index: documents differ"):
-        read_parts([parts[0], tmp_path / "other", parts[2]])
+def test_a_part_that_was_begun_is_not_embedded_again(
+    parts: list[Path], embedder: WordEmbedder
+) -> None:
+    write(parts[0], 0)
+    assert embedder.seen == []
 
 
 def test_parts_fit_wherever_the_data_and_the_model_were(parts: list[Path]) -> None:
-    elsewhere = replace(
-        _part(1, 3), dataset="/scratch/notes", settings=EmbedderSettings("openai:m@http://node2")
-    )
-    write_part(corpus(), elsewhere, WordEmbedder(), parts[1])
-    assert [part.dataset for part in read_parts(parts)] == ["notes", "/scratch/notes", "notes"]
+    write(parts[1], 1, name="/scratch/notes")
+    assert read_parts(parts[::-1]).dataset == "notes"
 
 
-def test_a_part_whose_vectors_were_not_copied_is_named(parts: list[Path]) -> None:
-    (parts[1] / "vectors.sqlite3").unlink()
-    with pytest.raises(SearchError, match=r"part-1 is not a complete part.*vectors\.sqlite3"):
-        read_parts(parts)
+def _copy(parts: list[Path]) -> None:
+    shutil.copytree(parts[0], parts[0].parent / "copy")
+    parts.append(parts[0].parent / "copy")
 
 
-def test_a_part_that_was_killed_is_not_taken(parts: list[Path]) -> None:
-    (parts[1] / "part.json").write_text(json.dumps({"index": 1}))
-    with pytest.raises(SearchError, match="is not a complete part of an index"):
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda parts: parts.pop(1), r"missing parts of 3: 2; .*--shard 2/3"),
+        (_copy, "are both part 1 of 3"),
+        (lambda parts: write(parts[1], 1, first=1), "parts of one index: documents differ"),
+        (
+            lambda parts: (parts[1] / "vectors.sqlite3").unlink(),
+            r"part-1 is not a complete part.*vectors\.sqlite3",
+        ),
+        (
+            lambda parts: (parts[1] / "part.json").write_text(json.dumps({"index": 1})),
+            "is not a complete part of an index",
+        ),
+    ],
+    ids=["missing", "twice", "other documents", "without vectors", "killed"],
+)
+def test_parts_that_make_no_index_are_named(
+    parts: list[Path], spoil: Callable[[list[Path]], object], message: str
+) -> None:
+    spoil(parts)
+    with pytest.raises(SearchError, match=message):
         read_parts(parts)

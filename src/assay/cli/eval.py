@@ -234,7 +234,7 @@ def _evaluate_on_cluster(
     with evaluation_events() as events, RunListeners(listeners, say) as following:
         plan = plan_evaluation(config, dataset, out, events)
         with RayCluster(engine, worker_environment()) as cluster:
-            count = min(int(shards or 0) or cluster.cpus, len(plan.queries))
+            count = min(int(shards or 0) or cluster.count("CPU"), len(plan.queries))
             run = evaluate_on_cluster(plan, count, cluster, out, events.progress)
         following.started(run.folder)
         run = asyncio.run(compare_run(plan, run, out, events=events))

@@ -51,10 +51,9 @@ MetricsOption = Annotated[
 EngineOption = Annotated[
     str | None,
     option(
-        "Run on a Ray cluster: ray for the one at RAY_ADDRESS or on this machine, or "
-        "ray://HOST:PORT.",
+        "Run on a Ray cluster: that at RAY_ADDRESS, else on this machine.",
         "ASSAY_ENGINE",
-        "ray[://ADDRESS]",
+        "ray",
         group="Run",
         usual=False,
     ),

@@ -241,12 +241,11 @@ def _embed_shard(
     bm25: "Bm25Settings",
     progress: "Progress",
 ) -> Result:
-    from assay.search.distributed_index import IndexPart, write_part
+    from assay.search.distributed_index import write_part
 
     index, parts = parse_shard(shard)
     folder = folder or Path("index-parts") / f"{index + 1}-of-{parts}"
-    planned = IndexPart(index, parts, dataset, "", "", settings, bm25, 0)
-    part = write_part(data, planned, embedding.open_embedder(settings), folder, progress)
+    part = write_part(folder, data, dataset, (index, parts), settings, bm25, progress)
     text = (
         f"{folder}: {part.documents:,} of {len(data.documents):,} documents embedded; when all "
         f"{parts} parts are there: assay merge {folder.parent}/*"
@@ -258,7 +257,7 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
     """Build the index whose parts are in `folders`."""
     from assay.search.distributed_index import read_parts, take_vectors
 
-    first = read_parts(folders)[0]
+    first = read_parts(folders)
     with progress_bar() as progress:
         data = load_dataset(dataset or first.dataset, progress=progress)
         if data.corpus_fingerprint != first.corpus:

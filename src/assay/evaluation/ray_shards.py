@@ -7,7 +7,7 @@ what `assay eval --shard I/N` and `assay merge` make on several machines.
 import asyncio
 import io
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,25 +50,22 @@ def evaluate_on_cluster(
             if isinstance(result, AssayError):
                 failed[place] = str(result)
                 continue
-            folders[place] = result
             state = result.read_report().state
-            if state != RunState.COMPLETE:
+            if state == RunState.COMPLETE:
+                folders[place] = result
+            else:
                 failed[place] = f"it is {state}"
             done += sizes[place]
             progress(f"{shards} shards on Ray", done, sum(sizes))
     except TargetError as error:  # the cluster itself is gone: what is here need not be done again
-        missing = {place: str(error) for place in range(shards) if place not in folders}
-        failed = failed | {place: why for place, why in missing.items() if place not in failed}
+        failed |= {one: str(error) for one in range(shards) if one not in folders | failed}
     except KeyboardInterrupt:
-        lost = failed.keys() | set(range(shards)) - folders.keys()
-        raise KeyboardInterrupt(f"interrupted. {_remedy(shards, folders, lost)}") from None
+        raise KeyboardInterrupt(f"interrupted. {_remedy(shards, folders)}") from None
     if failed:
         first = next(iter(failed))  # those that failed by themselves come before lost ones
-        if len(failed) == shards:
-            raise RunError(f"all {shards} shards failed, the first because {failed[first]}")
         raise RunError(
             f"{len(failed)} of {shards} shards failed; shard {first + 1}: {failed[first]}. "
-            f"{_remedy(shards, folders, failed)}"
+            f"{_remedy(shards, folders)}"
         )
     runs = [folders[place] for place in sorted(folders)]
     whole = replace(
@@ -80,19 +77,14 @@ def evaluate_on_cluster(
     return asyncio.run(merge(runs, whole, dataset, out))
 
 
-def _remedy(shards: int, folders: Mapping[int, RunFolder], failed: Collection[int]) -> str:
-    """How the shards that failed are made up for."""
-    complete = [str(folders[place]) for place in sorted(folders) if place not in failed]
+def _remedy(shards: int, complete: Mapping[int, RunFolder]) -> str:
+    """How the shards that are not complete are made up for."""
     if not complete:
         return "No shard is complete: repeat the command"
-    join = f"assay merge {' '.join(complete)}"
-    if not failed:
-        return f"All shards are complete; join them: {join}"
-    again = ", ".join(str(place + 1) for place in sorted(failed))
-    return (
-        f"Run each of {again} again with --shard I/{shards}, then join it with those that are "
-        f"complete: {join}"
-    )
+    again = ", ".join(str(one + 1) for one in range(shards) if one not in complete)
+    folders = " ".join(str(complete[one]) for one in sorted(complete))
+    run_again = f"Run each of {again} again with --shard I/{shards}, then " if again else ""
+    return f"{run_again}join them with those that are complete: assay merge {folders}"
 
 
 def worker_environment() -> dict[str, str]:

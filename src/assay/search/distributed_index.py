@@ -8,7 +8,7 @@ With `--engine ray`, all CPUs and GPUs of a Ray cluster embed.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -46,30 +46,34 @@ class IndexPart:
 
 
 def write_part(
-    dataset: Dataset,
-    part: IndexPart,
-    embedder: Embedder,
     folder: Path,
+    dataset: Dataset,
+    name: str,
+    shard: tuple[int, int],
+    settings: EmbedderSettings,
+    bm25: Bm25Settings,
     progress: Progress = silent,
 ) -> IndexPart:
     """Embed every `count`-th document into `folder`; what is embedded there is not done again.
 
-    Returns the part with what was found out about the documents.
+    `name`: how to load the data set. `shard`: the index of the part, from 0, and their count.
     """
-    whole = replace(part, corpus=dataset.corpus_fingerprint, embedder=embedder.name)
-    whole = replace(whole, documents=len(range(part.index, len(dataset.documents), part.count)))
+    (index, count), embedder = shard, open_embedder(settings)
+    total, done = len(range(index, len(dataset.documents), count)), 0
+    corpus = dataset.corpus_fingerprint
+    part = IndexPart(index, count, name, corpus, embedder.name, settings, bm25, total)
     try:
         make_private_folder(folder)
-        cache = VectorCache(folder / _VECTORS)
-        mine, done = islice(dataset.documents.values(), part.index, None, part.count), 0
+        vectors = VectorCache(folder / _VECTORS)
+        mine = islice(dataset.documents.values(), index, None, count)
         for some in batches(mine, max(_DOCUMENTS_IN_A_PART, embedder.texts_at_once)):
-            cache.embed(_texts(some, embedder), embedder)
+            vectors.embed(_texts(some, embedder), embedder)
             done += len(some)
-            progress("embedding documents", done, whole.documents)
-        atomic_write(folder / PART_FILE, json.dumps(asdict(whole), indent=1).encode())
+            progress("embedding documents", done, total)
+        atomic_write(folder / PART_FILE, json.dumps(asdict(part), indent=1).encode())
     except OSError as error:
         raise SearchError(f"cannot write the part {folder}: {error.strerror or error}") from error
-    return whole
+    return part
 
 
 def _texts(documents: Sequence[Document], embedder: Embedder) -> list[str]:
@@ -77,8 +81,8 @@ def _texts(documents: Sequence[Document], embedder: Embedder) -> list[str]:
     return [chunk.embedded for one in split_documents(documents, embedder) for chunk in one]
 
 
-def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
-    """The parts of one index, in order. Raises `SearchError` unless each is there exactly once."""
+def read_parts(folders: Sequence[Path]) -> IndexPart:
+    """The first of the parts of one index. Raises `SearchError` unless each is there once."""
     found: dict[int, tuple[Path, IndexPart]] = {}
     for folder in folders:
         part = _read_part(folder)
@@ -99,7 +103,7 @@ def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
             f"missing parts of {first.count}: {', '.join(missing)}; make each with: "
             f"assay index --shard {missing[0]}/{first.count}"
         )
-    return [found[index][1] for index in sorted(found)]
+    return found[0][1]
 
 
 def _read_part(folder: Path) -> IndexPart:
@@ -118,9 +122,10 @@ def _read_part(folder: Path) -> IndexPart:
         ) from None
 
 
-def take_vectors(folders: Iterable[Path], cache: VectorCache) -> int:
-    """Copy the vectors of parts into the cache, except damaged ones; how many were new."""
-    return sum(cache.take_from(VectorCache(folder / _VECTORS)) for folder in folders)
+def take_vectors(folders: Iterable[Path], vectors: VectorCache) -> None:
+    """Copy the vectors of parts into the cache, except damaged ones."""
+    for folder in folders:
+        vectors.take_from(VectorCache(folder / _VECTORS))
 
 
 def build_on_cluster(
@@ -137,29 +142,25 @@ def build_on_cluster(
     The vectors come into the cache here, so that a part that is finished is not computed again
     after an interruption; this process writes the index, wherever it is.
     """
-    embedder, vector_cache = open_embedder(settings), VectorCache()
-    sizes: list[int] = []
-    finished = 0
+    embedder, vectors = open_embedder(settings), VectorCache()
 
     def parts() -> Iterator[tuple[object, ...]]:
-        nonlocal finished
         for some in batches(dataset.documents.values(), _DOCUMENTS_IN_A_PART):
-            if missing := vector_cache.missing(_texts(some, embedder), embedder):
-                sizes.append(len(some))
+            if missing := vectors.missing(_texts(some, embedder), embedder):
                 yield missing, settings, embedder.name
-            else:
-                finished += len(some)
 
     with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
-        progress(f"using {cluster.cpus} CPUs and {cluster.gpus} GPUs of Ray", 0, None)
-        on_gpu = settings.embedder.startswith("st:") and cluster.gpus > 0
-        for place, vectors in cluster.map(_embed_texts, parts(), gpus=int(on_gpu)):
-            if isinstance(vectors, AssayError):
-                raise vectors
-            vector_cache.add(vectors, embedder)
-            finished += sizes[place]
-            progress("embedding documents", finished, len(dataset.documents))
-    return build_index(dataset, embedder, store, progress, bm25=bm25, cache=vector_cache)
+        gpus = cluster.count("GPU")
+        progress(f"using {cluster.count('CPU')} CPUs and {gpus} GPUs of Ray", 0, None)
+        on_gpu = settings.embedder.startswith("st:") and gpus > 0
+        done = 0
+        for _, found in cluster.map(_embed_texts, parts(), gpus=int(on_gpu)):
+            if isinstance(found, AssayError):
+                raise found
+            vectors.add(found, embedder)
+            done += len(found)
+            progress("embedding texts", done, None)
+    return build_index(dataset, embedder, store, progress, bm25=bm25, cache=vectors)
 
 
 def _embed_texts(texts: Sequence[str], settings: EmbedderSettings, name: str) -> dict[str, Vectors]:
