@@ -204,7 +204,7 @@ def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retri
 
     _row("tuning, vectors cached", _timed(tune), "300 s")
     assert ranker is not None
-    save_if_better(ranker, model_path(dataset, embedder))
+    save_if_better(ranker, model_path(dataset, embedder, retriever))
     opened = open_tuned(dataset, embedder, retriever)  # as a user opens it
     return retriever.with_ranking(opened)
 

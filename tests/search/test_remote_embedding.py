@@ -22,21 +22,20 @@ class EmbeddingServer(JsonServer):
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.faults: list[Answer] = []
         self.change: Callable[[Any], Any] = lambda answer: answer
-        self.path = "/v1/embeddings"
         super().__init__()
 
     def answer(self, request: JsonRequest) -> Answer:
         self.requests.append((request.path, request.body, request.headers))
         if self.faults:
             return self.faults.pop(0)
-        if request.path != self.path:
+        if request.path != "/v1/embeddings":
             return 404, {}, {"error": "no such path"}
         vectors = (3 * WordEmbedder().embed(request.body["input"])).tolist()
         data = [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
         return 200, {}, self.change({"object": "list", "data": data[::-1]})
 
     def opened(self, model: str = "m") -> Embedder:
-        return open_embedder(EmbedderSettings(f"openai:{model}@{self.url}"))
+        return open_embedder(EmbedderSettings(f"openai:{model}@{self.url}/v1"))
 
 
 def with_vectors(*vectors: object) -> Callable[[Any], Any]:
@@ -73,23 +72,6 @@ def test_texts_come_back_as_vectors_of_length_1_in_their_order(server: Embedding
     assert {body["model"] for _, body, _ in server.requests} == {"some-model:22m"}
 
 
-def test_an_address_may_end_in_v1_or_have_its_embeddings_without(server: EmbeddingServer) -> None:
-    open_embedder(EmbedderSettings(f"openai:m@{server.url}/v1/"))
-    server.path = "/embeddings"
-    server.opened().embed(["tea"])
-    asked = [path for path, _, _ in server.requests]
-    assert asked == ["/v1/embeddings", "/v1/embeddings", "/embeddings", "/embeddings"]
-
-
-@pytest.mark.parametrize("value", ["0", "many", "65"])
-def test_the_number_of_requests_at_once_is_checked(
-    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    monkeypatch.setenv("ASSAY_EMBEDDER_CONCURRENCY", value)
-    with pytest.raises(UsageError, match="ASSAY_EMBEDDER_CONCURRENCY must be from 1 to 64"):
-        server.opened()
-
-
 def test_the_key_is_sent_and_never_told(
     server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +103,7 @@ def test_what_passes_is_asked_again_after_the_time_the_server_names(
     [
         ([(503, {}, b"model is\nloading")] * 5, r"HTTP 503: model is loading.*after 5 attempts", 4),
         ([(400, {}, {"error": "model 'm' not found"})], r"HTTP 400.*model 'm' not found", 0),
+        ([(404, {}, b"")], r"HTTP 404; check the URL, which usually ends in /v1", 0),
     ],
 )
 def test_a_failure_is_told_in_the_servers_words(
@@ -135,7 +118,7 @@ def test_a_failure_is_told_in_the_servers_words(
 def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
     where = r"could not get embeddings .* from http://127\.0\.0\.1:9"
     with pytest.raises(SearchError, match=rf"{where}: ConnectError: connection refused"):
-        open_embedder(EmbedderSettings("openai:m@http://user:word@127.0.0.1:9"))
+        open_embedder(EmbedderSettings("openai:m@http://user:word@127.0.0.1:9/"))
     assert len(pauses) == 4
 
 

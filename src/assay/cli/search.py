@@ -276,7 +276,6 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
 @with_settings(("embedder",), RETRIEVER_HELP)
 def tune(
     dataset: DatasetOption = "nfcorpus",
-    seed: Annotated[int, option("Random seed of the training.", "ASSAY_TUNE_SEED", "S")] = 0,
     **options: Any,
 ) -> Result:
     """Learn a ranking from the train judgments of a data set. The test split is not used.
@@ -293,12 +292,12 @@ def tune(
         data = load_dataset(dataset, progress=progress)
         check_train_judgments(data)
         chosen = embedding.open_embedder(embedder_settings(options))
-        path = model_path(data, chosen, seed=seed)
         with open_retriever(data, embedder=chosen, progress=progress) as retriever:
-            ranker = learn(data, chosen, retriever, seed=seed, progress=progress)
+            path = model_path(data, chosen, retriever)
+            ranker = learn(data, chosen, retriever, progress)
     save_if_better(ranker, path)
     return Result(
-        {"model": str(path), "about": ranker.about, "held_out": ranker.held_out},
+        {"model": str(path), "held_out": ranker.held_out},
         [
             f"{data.name}: learned from train, trained track",
             describe_gain(ranker.held_out),

@@ -83,7 +83,7 @@ def open_retriever(
     dataset.require_documents("an index")
     embedder = embedder or open_embedder()
     if mode == "tuned":
-        _require_tunable(dataset, embedder)
+        check_train_judgments(dataset)
     store = store or open_store(dataset.name, embedder, url)
     words, index, _ = _open_index(dataset, embedder, store, progress, bm25, VectorCache())
     retriever = Retriever(dataset.documents, words, index, embedder, mode)
@@ -91,7 +91,7 @@ def open_retriever(
         return retriever
     from assay.search.tuning.tune import open_tuned  # brings scipy, for this mode alone
 
-    return retriever.with_ranking(open_tuned(dataset, embedder, retriever, progress=progress))
+    return retriever.with_ranking(open_tuned(dataset, embedder, retriever, progress))
 
 
 def build_index(
@@ -205,16 +205,9 @@ def _embedded(
         yield EmbeddedPart(list(islice(ids, len(counts))), counts, spans, vectors)
 
 
-def _require_tunable(dataset: Dataset, embedder: Embedder) -> None:
-    from assay.search.tuning.tune import model_path
-
-    if not model_path(dataset, embedder).exists():
-        check_train_judgments(dataset)
-
-
 def check_train_judgments(dataset: Dataset) -> None:
     """Before anything is embedded to learn from them: `TuningDeclined` if they are too few."""
-    from assay.search.tuning.fit import MIN_QUERIES
+    from assay.search.tuning.tune import MIN_QUERIES
 
     documents = dataset.documents
     judged = sum(

@@ -9,13 +9,12 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 
-from assay.errors import SearchError, UsageError
+from assay.errors import ProviderError, ProviderFailure, SearchError, UsageError
 from assay.net.client import open_client
 from assay.net.http import connect_reason
 from assay.net.json import parse_json
@@ -25,66 +24,47 @@ from assay.progress import Progress, silent
 from assay.search.embedding import EMBEDDER_FORMS, NO_PROMPTS, Vectors
 from assay.text import strip_controls
 
+OPENAI_URL = "https://api.openai.com/v1"
 MAX_TOKENS = 256
 TEXTS_IN_A_REQUEST = 64
+REQUESTS_AT_ONCE = 4
 MAX_DIMENSION = 65_536
 # For a request as a whole: a server that sends a byte now and then keeps every other limit.
 RETRIES = RetryPolicy(attempts=5, timeout=300.0, max_retry_after=60.0, cap_retry_after=True)
 _TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-_PATHS = ("/v1/embeddings", "/embeddings")
 _KEYS = ("ASSAY_EMBEDDER_KEY", "RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY")
 
 
 def open_remote(spec: str) -> "RemoteEmbedder":
-    """open_remote("openai:MODEL@http://localhost:8000")  # asks once, to learn the dimension"""
+    """open_remote("openai:MODEL@http://localhost:8000/v1")  # asks once, to learn the dimension"""
     kind, _, rest = spec.partition(":")
     model, _, url = rest.partition("@")
-    if kind != "openai" or not model:
+    parts = urlsplit(url or OPENAI_URL)
+    if kind != "openai" or not model or not (parts.scheme in ("http", "https") and parts.hostname):
         hint = "" if ":" in spec else f". Did you mean st:{spec}?"
         raise UsageError(
             f"--embedder {redact_url(spec)!r} is invalid; use one of {EMBEDDER_FORMS}{hint}"
         )
-    url = (url or "https://api.openai.com").rstrip("/").removesuffix("/v1")
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise UsageError(
-            f"--embedder {redact_url(spec)!r}: {redact_url(url)!r} is not an http(s) URL"
-        )
-    return RemoteEmbedder(model, url)
-
-
-class _RequestError(Exception):
-    """A request failed; `status` is that of the answer, None if there was none."""
-
-    attempts = 1  # counted by `RetryPolicy.run`
-
-    def __init__(
-        self, reason: str, status: int | None = None, *, retryable: bool, after: float | None = None
-    ) -> None:
-        super().__init__(reason)
-        self.status, self.retryable, self.retry_after = status, retryable, after
-
-    def __str__(self) -> str:
-        again = f" (after {self.attempts} attempts)" if self.retryable else ""
-        return f"{super().__str__()}{again}"
+    return RemoteEmbedder(model, (url or OPENAI_URL).rstrip("/"))
 
 
 class RemoteEmbedder:
-    """A model behind `POST URL/v1/embeddings`, asked from any thread over one set of connections.
+    """A model behind `POST URL/embeddings`, asked from any thread over one set of connections.
 
     Its `name` has model and dimension, and not the address, which changes no vector.
     """
 
     max_tokens = MAX_TOKENS
     prompts = NO_PROMPTS  # the server adds what its model needs
+    texts_at_once = TEXTS_IN_A_REQUEST * REQUESTS_AT_ONCE
 
     def __init__(self, model: str, url: str) -> None:
-        self._model, self._url, self._paths = model, url, list(_PATHS)
+        self._model, self._url = model, url
         self._key = next((os.environ[one] for one in _KEYS if os.environ.get(one)), None)
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        parallel = _parallel_requests()
-        self.texts_at_once = TEXTS_IN_A_REQUEST * parallel
         self._client = open_client(timeout=_TIMEOUT, headers=headers)
-        self._slots = asyncio.Semaphore(parallel)
+        self._slots = asyncio.Semaphore(REQUESTS_AT_ONCE)
+        # In a thread of its own: the caller may be in an event loop, or in many threads.
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=_run_until_stopped, args=[self._loop], daemon=True).start()
         weakref.finalize(self, _stop, self._loop, self._client)
@@ -125,7 +105,17 @@ class RemoteEmbedder:
 
     async def _request(self, texts: list[str]) -> Vectors:
         async with self._slots:
-            answer = await self._post({"model": self._model, "input": texts})
+            try:
+                answer = await RETRIES.run(
+                    lambda: self._post(texts),
+                    on_timeout=lambda _: ProviderError(
+                        ProviderFailure.TIMEOUT, "response too slow"
+                    ),
+                )
+            except ProviderError as error:
+                attempts = getattr(error, "attempts", 1)
+                again = f" (after {attempts} attempts)" if attempts > 1 else ""
+                raise self._error(f"{error}{again}") from None
         try:
             data = parse_json(answer)["data"]
             # The order of `data` is not guaranteed; `index` says which text a vector belongs to.
@@ -143,8 +133,7 @@ class RemoteEmbedder:
             raise self._error("a vector has a number that is missing, infinite or NaN")
         if not (present := vectors.any(axis=1)).all():
             place = int(present.argmin())
-            text = texts[place]
-            size = f"{len(text):,} characters" if text.strip() else "blank"
+            size = f"{len(texts[place]):,} characters" if texts[place].strip() else "blank"
             raise self._error(
                 f"the vector of text {place + 1} of {len(texts)} in a request ({size}) contains "
                 "only zeros",
@@ -152,40 +141,32 @@ class RemoteEmbedder:
             )
         return vectors
 
-    async def _post(self, body: dict[str, Any]) -> bytes:
-        """The answer of the first path that the server has."""
-        while True:
-            path = self._paths[0]
-            try:
-                return await RETRIES.run(
-                    lambda path=path: self._once(path, body),  # type: ignore[misc]
-                    on_timeout=lambda _: _RequestError("response too slow", retryable=True),
-                )
-            except _RequestError as error:
-                if error.status != 404 or path == _PATHS[-1]:
-                    raise self._error(str(error)) from None
-            self._paths = [_PATHS[-1]]
-
-    async def _once(self, path: str, body: dict[str, Any]) -> bytes:
+    async def _post(self, texts: list[str]) -> bytes:
         try:
-            answer = await self._client.post(f"{self._url}{path}", json=body)
+            answer = await self._client.post(
+                f"{self._url}/embeddings", json={"model": self._model, "input": texts}
+            )
         except httpx.TransportError as error:
             reason = connect_reason(error) if isinstance(error, httpx.ConnectError) else error
-            raise _RequestError(f"{type(error).__name__}: {reason}", retryable=True) from None
+            message = f"{type(error).__name__}: {reason}"
+            raise ProviderError(ProviderFailure.CONNECTION, message) from None
         except httpx.HTTPError as error:
-            raise _RequestError(str(error), retryable=False) from None
+            raise ProviderError(ProviderFailure.BAD_REQUEST, str(error)) from None
         if answer.is_success:
             return answer.content
         status, said = answer.status_code, redact_secrets(answer.text, self._key)
-        raise _RequestError(
+        is_transient = status == 429 or status >= 500
+        raise ProviderError(
+            ProviderFailure.SERVER if is_transient else ProviderFailure.BAD_REQUEST,
             f"HTTP {status}: {said}" if said else f"HTTP {status}",
-            status,
-            retryable=status == 429 or status >= 500,
-            after=parse_retry_after(answer.headers.get("Retry-After")),
+            retry_after=parse_retry_after(answer.headers.get("Retry-After")),
         )
 
     def _error(self, reason: str, remedy: str = "") -> SearchError:
-        remedy = remedy or f"check the URL, the model name and the API key in {' or '.join(_KEYS)}"
+        remedy = remedy or (
+            "check the URL, which usually ends in /v1, the model name and the API key in "
+            f"{' or '.join(_KEYS)}"
+        )
         return SearchError(
             f"could not get embeddings of model {self._model!r} from {redact_url(self._url)}: "
             f"{reason}; {remedy}"
@@ -203,10 +184,3 @@ def _stop(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
         loop.stop()
 
     asyncio.run_coroutine_threadsafe(end(), loop)
-
-
-def _parallel_requests() -> int:
-    chosen = os.environ.get("ASSAY_EMBEDDER_CONCURRENCY", "4")
-    if not chosen.isdecimal() or not 1 <= int(chosen) <= 64:
-        raise UsageError(f"ASSAY_EMBEDDER_CONCURRENCY must be from 1 to 64, got {chosen!r}")
-    return int(chosen)

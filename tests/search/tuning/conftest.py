@@ -5,8 +5,8 @@ from tests.search.tuning import worlds
 
 from assay.search.tuning import trees, validation
 from assay.search.tuning.features import TuningData
-from assay.search.tuning.fit import fit
 from assay.search.tuning.model import TunedRanker
+from assay.search.tuning.tune import fit
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -1,18 +1,23 @@
-import dataclasses
+import hashlib
+import io
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.search.tuning import worlds
 from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
 from assay.search.tuning import signals as signals_module
-from assay.search.tuning.features import QueryFeatures, TuningData, unit_rows
-from assay.search.tuning.model import TunedRanker
+from assay.search.tuning.features import QueryFeatures, TuningData, read_collection, unit_rows
+from assay.search.tuning.model import MAGIC, TunedRanker, load_model, save_model
 from assay.search.tuning.signals import compare_with_judged, first_pass, propagate
 from assay.search.tuning.trees import TreeGraph
+from assay.search.tuning.tune import fit
 from assay.search.tuning.validation import FamiliarityGate
 
 
@@ -110,18 +115,13 @@ def test_all_trees_rank_as_many_bundles_as_hold_twice_what_is_asked_for(
     questions = ranker.encoder.encode([data.query_texts[query]], data.query_vectors[[query]])
     place = list(first_pass(ranker.corpus, ranker.memory, questions).signals).index("size")
     trees = Recorder(ranker.ranking_trees.content)
-    ask(dataclasses.replace(ranker, ranking_trees=trees), data, top_k)
+    ask(replace(ranker, ranking_trees=trees), data, top_k)
     assert asked == [pytest.approx(documents, rel=0.01)]
 
 
 def test_a_tuned_model_is_opened_without_what_learned_it() -> None:
     code = "import sys, assay.search.tuning.tune; print('lightgbm' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
-
-
-def test_a_vector_of_another_model_is_refused(ranker: TunedRanker) -> None:
-    with pytest.raises(SearchError, match=r"shape \(3,\).*expects 16 numbers"):
-        ranker.rank("anything", np.zeros(3, np.float32), 10)
 
 
 def test_says_how_high_each_kind_of_evidence_ranks_a_document(
@@ -139,12 +139,12 @@ def test_an_unfamiliar_query_is_shared_with_the_zero_shot_ranking(
 ) -> None:
     query = data.judged("dev")[0]
     asked = data.query_texts[query], data.query_vectors[query]
-    careful = dataclasses.replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 1.0))
+    careful = replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 1.0))
     assert 0 < careful.rank(*asked, 10).trust < 0.5
     for one in data.judged("dev")[:6]:
         again = data.query_texts[one], data.query_vectors[one]
         assert careful.rank(*again, 1).trust == careful.rank(*again, 100).trust
-    always = dataclasses.replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 0.0))
+    always = replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 0.0))
     assert always.rank(*asked, 10).trust == 1
 
 
@@ -163,3 +163,78 @@ def test_judged_queries_that_spoke_for_a_document_are_named(
         assert overlaps == sorted(overlaps, reverse=True)
         for each in judged:
             assert train[each.query_id].get(data.doc_ids[one.document], 0) > 0
+
+
+@pytest.fixture
+def saved(ranker: TunedRanker, tmp_path: Path) -> Path:
+    path = tmp_path / "models" / "tuned.assay"
+    save_model(ranker, path)
+    return path
+
+
+def test_a_loaded_model_ranks_as_the_saved_one(
+    saved: Path, ranker: TunedRanker, data: TuningData
+) -> None:
+    loaded = load_model(saved)
+    for query in data.judged("dev")[:5]:
+        question = data.query_texts[query], data.query_vectors[query], 50
+        assert loaded.rank(*question) == ranker.rank(*question)
+    assert (loaded.held_out, loaded.gate) == (ranker.held_out, ranker.gate)
+
+
+def test_queries_are_read_in_the_language_of_the_documents(
+    ranker: TunedRanker, data: TuningData, tmp_path: Path
+) -> None:
+    """Also after the model was saved: Haus and Häuser are one stem in German alone."""
+    words = ("Haus", "Häuser")
+    german = replace(data, texts=[words[0], *data.texts[1:]], language="german")
+    for texts, same in ((german, True), (replace(german, language="english"), False)):
+        encoder, *_ = read_collection(texts)
+        save_model(replace(ranker, encoder=encoder), tmp_path / texts.language)
+        loaded = load_model(tmp_path / texts.language).encoder
+        assert loaded.language == texts.language
+        found = loaded.encode(words, data.query_vectors[:2]).stems
+        assert (found[0] != found[1]).nnz == (0 if same else 1)
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    data = worlds.learnable(train=30, dev=12)
+    for name in ("one", "two"):
+        save_model(fit(data, worlds.by_vectors(data), seed=3), tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match=r"absent could not be read: .*No such file"):
+        load_model(tmp_path / "absent")
+
+
+def _sealed(payload: bytes) -> bytes:
+    return MAGIC + hashlib.sha256(payload).digest() + payload
+
+
+def _of_another_version(content: bytes) -> bytes:
+    with np.load(io.BytesIO(content[len(MAGIC) + 32 :])) as archive:
+        arrays = {name: archive[name] for name in archive.files if name != "gate"}
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return _sealed(stream.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda content: b"", "not a tuned model"),
+        (lambda content: b"PK\x03\x04 something else", "not a tuned model"),
+        (lambda content: MAGIC, "checksum"),
+        (lambda content: _sealed(b"[]"), "another version"),
+        (lambda content: content[:-100], "checksum"),
+        (lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:], "checksum"),
+        (_of_another_version, "another version"),
+    ],
+)
+def test_a_damaged_file_says_to_tune_again(saved: Path, damage: object, why: str) -> None:
+    assert callable(damage)
+    saved.write_bytes(damage(saved.read_bytes()))
+    with pytest.raises(SearchError, match=f"{why}.*run `assay tune` again"):
+        load_model(saved)

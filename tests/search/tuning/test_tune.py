@@ -17,9 +17,16 @@ from assay.search.bm25 import Bm25Settings
 from assay.search.index import open_retriever
 from assay.search.retriever import Retriever
 from assay.search.tuning import tune
-from assay.search.tuning.features import TuningData, bm25_constants
+from assay.search.tuning.features import TuningData
 from assay.search.tuning.model import TunedRanker
-from assay.search.tuning.tune import learn, model_path, save_if_better
+from assay.search.tuning.tune import (
+    TrainingSet,
+    fit,
+    learn,
+    model_path,
+    overlap_trees,
+    split_queries,
+)
 from assay.search.tuning.validation import scores_by_query
 
 
@@ -59,7 +66,7 @@ def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
     def hear(what: str, done: int, total: int | None) -> None:
         told[what] = done, total
 
-    held_out = learn(world, embedder, retriever, progress=hear).held_out
+    held_out = learn(world, embedder, retriever, hear).held_out
     data = _small()
     scores = []
     for split in ("train", "dev"):
@@ -78,7 +85,7 @@ def test_a_better_ranking_is_kept_and_found_again(world: Dataset, embedder: Word
     query = next(iter(world.queries.values())).text
     with open_retriever(world, "tuned", embedder=embedder) as first:
         found = first.search(query, 5, mode="tuned")
-    assert model_path(world, embedder).exists()
+        assert model_path(world, embedder, first).exists()
     embedder.seen.clear()
     with open_retriever(world, "tuned", embedder=embedder) as second:
         assert second.search(query, 5, mode="tuned") == found
@@ -102,7 +109,8 @@ def test_a_ranking_that_is_not_better_is_not_kept(embedder: WordEmbedder) -> Non
     words = r"not saved: on 36 held-out queries.*1\.0000 for hybrid"
     with pytest.raises(TuningDeclined, match=words) as raised:
         open_retriever(world, "tuned", embedder=embedder)
-    assert not model_path(world, embedder).exists()
+    with open_retriever(world, embedder=embedder) as hybrid:
+        assert not model_path(world, embedder, hybrid).exists()
     assert pickle.loads(pickle.dumps(raised.value)).reason == "not better"
 
 
@@ -124,51 +132,85 @@ def test_the_command_looks_for_train_judgments_first(monkeypatch: pytest.MonkeyP
         tune_command("notes")
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Bm25Settings(k1=0.9),
-        Bm25Settings(b=0.4),
-        Bm25Settings(delta=1.0),
-        Bm25Settings(title_weight=1.0),
-        Bm25Settings(language="german"),
-    ],
-)
-def test_a_model_of_another_bm25_is_learned_again(
-    data: TuningData,
-    ranker: TunedRanker,
-    embedder: WordEmbedder,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: Bm25Settings,
+def test_learns_what_only_judgments_tell(ranker: TunedRanker) -> None:
+    held_out = ranker.held_out
+    assert held_out.split == "train and dev"
+    assert held_out.better
+    assert held_out.all.tuned > held_out.all.hybrid + 0.2
+
+
+def test_says_so_when_there_is_nothing_to_learn() -> None:
+    data = worlds.unlearnable()
+    assert not fit(data, worlds.by_vectors(data)).held_out.better
+
+
+def test_without_a_dev_split_every_training_query_is_held_out_once() -> None:
+    data = worlds.learnable(train=48, dev=0)
+    held_out = fit(data, worlds.by_vectors(data)).held_out
+    assert (held_out.split, held_out.all.queries) == ("train", 48)
+    assert held_out.better
+
+
+def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = worlds.learnable(train=48, dev=40)
+    monkeypatch.setattr(tune, "MAX_QUERIES", 30)
+    ranker = fit(data, worlds.by_vectors(data))
+    assert ranker.held_out.all.queries == 60
+    drawn = [data.query_ids.index(each) for each in ranker.judged]
+    assert len(drawn) == 30
+    assert drawn == sorted(set(drawn) & set(data.judged("train")))
+
+
+def test_a_query_never_sees_its_own_judgments(data: TuningData) -> None:
+    asked, remembered = split_queries(data.judged("train"), seed=0)[0]
+    judged = {query_id: dict(grades) for query_id, grades in data.judgments["train"].items()}
+    for query in asked:
+        judged[data.query_ids[query]] = {data.doc_ids[0]: 1}
+    changed = replace(data, judgments={**data.judgments, "train": judged})
+
+    before, after = (_described(version, asked, remembered) for version in (data, changed))
+
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _described(data: TuningData, asked: list[int], remembered: list[int]) -> list[np.ndarray]:
+    """All that is computed for the queries of a fold, with trees grown on other queries."""
+    training = TrainingSet.read(data)
+    others = [training.fold(*parts) for parts in split_queries(remembered, seed=1)]
+    own = training.fold(asked, remembered)
+    candidates = training.candidates(own.memory, asked, overlap_trees(others, 0))
+    return [own.features, own.neighbours, *(one.features for one in candidates)]
+
+
+def test_trees_for_a_fold_learn_from_no_pair_with_its_queries(data: TuningData) -> None:
+    training = TrainingSet.read(data)
+    by_fold = [training.fold(*parts) for parts in split_queries(data.judged("train"), seed=0)[:3]]
+    spoiled = []
+    for taught in by_fold:
+        hidden = np.isin(taught.remembered, by_fold[0].asked)[taught.neighbours]
+        spoiled.append(replace(taught, overlap=np.where(hidden, 1, taught.overlap)))
+    spoiled[0] = replace(spoiled[0], overlap=np.ones_like(spoiled[0].overlap))
+    trees, clean = (overlap_trees(some, 0, unseen=some[0]) for some in (spoiled, by_fold))
+    for one, other in zip(trees.sets, clean.sets, strict=True):
+        assert one.model_to_string() == other.model_to_string()
+
+
+def test_a_model_of_other_documents_settings_or_code_is_not_found(
+    world: Dataset, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = _dataset(data)
-    learned_from: list[TuningData] = []
+    def path(settings: Bm25Settings | None = None, data: Dataset = world) -> Path:
+        with open_retriever(data, embedder=embedder, bm25=settings) as opened:
+            return model_path(data, embedder, opened)
 
-    def noted(data: TuningData, *_: object, **__: object) -> TunedRanker:
-        learned_from.append(data)
-        encoder = replace(ranker.encoder, language=data.language)
-        return replace(ranker, about=replace(ranker.about, bm25=data.bm25), encoder=encoder)
-
-    monkeypatch.setattr(tune, "fit", noted)
-    save_if_better(ranker, model_path(world, embedder))
-    with open_retriever(world, embedder=embedder, bm25=settings) as opened:
-        for _ in range(2):  # the second time, what was learned is found
-            found = tune.open_tuned(world, embedder, opened)
-            assert found.about.bm25 == bm25_constants(settings)
-            assert found.encoder.language == settings.language.replace("auto", "english")
-    assert len(learned_from) == 1
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("fit.py", "bm25.py", "retriever.py", "store.py"),
-        *("analyzer.py", "chunks.py", "retriever.py"),
-    ],
-)
-def test_a_model_of_other_code_is_not_found(
-    world: Dataset, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    before, read = model_path(world, embedder), Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == name))
-    assert model_path(world, embedder) != before
+    judged = {"train": dict(list(world.judgments["train"].items())[1:])}
+    read = Path.read_bytes
+    paths = [path(), path(data=replace(world, judgments=judged))]
+    for changed in ("k1=0.9", "b=0.4", "delta=1", "title_weight=1", "language=german"):
+        paths.append(path(Bm25Settings.parse([changed])))
+    for name in ("tune.py", "bm25.py", "retriever.py", "store.py", "analyzer.py", "chunks.py"):
+        monkeypatch.setattr(
+            Path, "read_bytes", lambda path, name=name: read(path) + b"#" * (path.name == name)
+        )
+        paths.append(path())
+    assert len(set(paths)) == len(paths)

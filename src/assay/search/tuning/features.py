@@ -142,18 +142,12 @@ LEXICAL_SHARE = 0.3
 _WORD = re.compile(r"[^\W_]+")
 
 
-def bm25_constants(settings: bm25.Bm25Settings) -> tuple[float, ...]:
-    """The numbers that the hybrid ranking of an index depends on."""
-    return settings.k1, settings.b, settings.delta, settings.title_weight
-
-
 @dataclass(frozen=True)
 class TuningData:
     """A data set with the vectors of its documents and queries, all in the same order.
 
     `judgments` are by split: `train` is learned from; `dev`, if there is one, only measures.
-    Texts are read in `language`, as BM25 reads them; `bm25` are the constants of the index whose
-    hybrid ranking is to be beaten.
+    Texts are read in `language`, as BM25 reads them.
     """
 
     doc_ids: Sequence[str]
@@ -165,7 +159,6 @@ class TuningData:
     query_vectors: Floats
     judgments: Mapping[str, Judgments]
     language: str = DEFAULT_LANGUAGE
-    bm25: tuple[float, ...] = bm25_constants(bm25.Bm25Settings())
 
     @cached_property
     def document_index(self) -> Mapping[str, int]:

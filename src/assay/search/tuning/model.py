@@ -32,20 +32,10 @@ from assay.search.tuning.signals import (
 from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import FamiliarityGate, HeldOut
 
-MAGIC = b"assay-tuned 8\n"
+MAGIC = b"assay-tuned 9\n"
 _MAX_BYTES = 4 * 2**30
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-
-
-@dataclass(frozen=True)
-class About:
-    """What a model file says of itself: the seed, and the constants of BM25 in the hybrid ranking
-    that it was compared with.
-    """
-
-    seed: int
-    bm25: tuple[float, ...]
 
 
 # A kind of evidence has brought up a document that is this high in its ranking.
@@ -64,7 +54,6 @@ class TunedRanker:
     remembered queries.
     """
 
-    about: About
     held_out: HeldOut
     encoder: QueryEncoder
     corpus: CorpusFeatures
@@ -77,12 +66,6 @@ class TunedRanker:
 
     def rank(self, text: str, vector: Floats, top_k: int = 10) -> LearnedRanking:
         """Best first."""
-        expected = self.corpus.vectors.shape[1]
-        if np.shape(vector) != (expected,):
-            raise SearchError(
-                f"the query vector has shape {np.shape(vector)}, the tuned model expects {expected}"
-                " numbers: embed with the model of the index, or run `assay tune` again"
-            )
         top_k = min(top_k, len(self.corpus.vectors))
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
@@ -167,8 +150,6 @@ def load_model(path: Path) -> TunedRanker:
     try:
         payload = _payload(path)
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-            if sum(one.file_size for one in archive.zip.infolist()) > len(payload):
-                raise ValueError("packed")  # a megabyte of it may be a gigabyte
             arrays: Arrays = {name: archive[name] for name in archive.files}
         ranker: TunedRanker = _rebuild("", TunedRanker, arrays)
     except OSError as error:

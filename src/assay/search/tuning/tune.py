@@ -1,7 +1,19 @@
-"""The tuned ranking of a data set: learned when it is first asked for, then kept in the cache."""
+"""The tuned ranking of a data set: learned when it is first asked for, then kept in the cache.
+
+No query is ever answered with the help of its own judgments. Training queries are dealt into folds.
+The queries of a fold see only the judgments of the other folds, as a new query sees only those of
+the training queries. The trees that predict a fold's overlaps are grown on the other folds, too
+(cross-fitting), so that the ranking trees learn from predictions as uncertain as those that they
+will meet.
+
+The ranking trees are one set for each fold, learned from the other folds. Together they are the
+ranking; each alone says how well it ranks the fold that it has not seen.
+"""
 
 import hashlib
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,41 +26,219 @@ from assay.progress import Progress, silent
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.retriever import MAX_TOP_K, Retriever
-from assay.search.tuning.features import Integers, TuningData, bm25_constants
-from assay.search.tuning.fit import fit
+from assay.search.tuning.features import (
+    CorpusFeatures,
+    Floats,
+    Integers,
+    QueryEncoder,
+    QueryFeatures,
+    Sparse,
+    TuningData,
+    read_collection,
+)
+from assay.search.tuning.memory import Memory, remember
 from assay.search.tuning.model import TunedRanker, load_model, save_model
-from assay.search.tuning.validation import HeldOut, ZeroShot
+from assay.search.tuning.signals import (
+    FirstPass,
+    RankingCandidates,
+    compare_with_judged,
+    first_pass,
+    second_pass,
+    true_overlap,
+)
+from assay.search.tuning.trees import (
+    SEEDS_APART,
+    TreeGraph,
+    TreeSets,
+    learn_overlap,
+    learn_ranking,
+)
+from assay.search.tuning.validation import HeldOut, ValidationFold, ZeroShot, choose_settings
+
+FOLDS = 5
+MIN_QUERIES = 4 * FOLDS
+# Memory grows with the square of the judged queries: of a split with more, some are drawn.
+MAX_QUERIES = 4000
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Queries that are `asked`, each with its neighbors among those that are `remembered`."""
+
+    asked: list[int]
+    remembered: list[int]
+    memory: Memory
+    neighbours: Integers
+    features: Floats  # of each pair of a query and a neighbor
+    overlap: Floats  # the truth about each pair
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """A data set and what was computed of it once: `TrainingSet.read(data)`."""
+
+    data: TuningData
+    encoder: QueryEncoder
+    corpus: CorpusFeatures
+    body: Sparse
+    title: Sparse
+    questions: QueryFeatures  # all queries of the data set
+
+    @classmethod
+    def read(cls, data: TuningData) -> "TrainingSet":
+        """Encode documents and queries."""
+        encoder, corpus, body, title = read_collection(data)
+        questions = encoder.encode(data.query_texts, data.query_vectors)
+        return cls(data, encoder, corpus, body, title, questions)
+
+    def memory(self, queries: Sequence[int]) -> Memory:
+        """What is remembered when these train queries are judged."""
+        grades = self.data.grades("train", queries)
+        return remember(self.corpus, self.body, self.title, self.questions.take(queries), grades)
+
+    def first_passes(self, memory: Memory, queries: Sequence[int]) -> Iterator[FirstPass]:
+        """In batches, so that memory stays bounded."""
+        for start in range(0, len(queries), memory.batch):
+            some = self.questions.take(queries[start : start + memory.batch])
+            yield first_pass(self.corpus, memory, some)
+
+    def fold(self, asked: list[int], remembered: list[int]) -> Fold:
+        """What the overlap trees learn from queries beside others."""
+        memory = self.memory(remembered)
+        passes = self.first_passes(memory, asked)
+        pairs = [compare_with_judged(memory, first) for first in passes]
+        neighbours, features = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+        own, others = self.data.grades("train", asked), self.data.grades("train", remembered)
+        overlap = true_overlap(own, others, neighbours)
+        return Fold(asked, remembered, memory, neighbours, features, overlap)
+
+    def candidates(
+        self, memory: Memory, queries: Sequence[int], trees: TreeSets
+    ) -> list[RankingCandidates]:
+        """The candidates of each query, given what is remembered."""
+        return [
+            candidates
+            for first in self.first_passes(memory, queries)
+            for candidates in second_pass(memory, first, trees.predict)[1]
+        ]
+
+
+def split_queries(
+    queries: Sequence[int], seed: int, count: int = FOLDS
+) -> list[tuple[list[int], list[int]]]:
+    """Each query is asked in one fold (first list) and remembered in all others (second)."""
+    shuffled = list(queries)
+    random.Random(seed).shuffle(shuffled)
+    parts = [shuffled[start::count] for start in range(count)]
+    return [(part, [q for other in parts if other is not part for q in other]) for part in parts]
+
+
+def overlap_trees(folds: Sequence[Fold], seed: int, unseen: Fold | None = None) -> TreeSets:
+    """Without the fold that the trees are for: not its queries, and not as neighbors either."""
+    hidden = set(unseen.asked) if unseen else set()
+    features, target = [], []
+    for fold in folds:
+        if fold is not unseen:
+            kept = np.array([query not in hidden for query in fold.remembered])[fold.neighbours]
+            features.append(fold.features[kept])
+            target.append(fold.overlap[kept])
+    return learn_overlap(np.concatenate(features), np.concatenate(target), seed)
+
+
+def ranking_trees(
+    training: TrainingSet,
+    queries: Sequence[int],
+    candidates: Sequence[RankingCandidates],
+    seed: int,
+) -> TreeSets:
+    """LambdaMART over the candidates of the queries."""
+    grades = training.data.grades("train", queries)
+    labels = [
+        some.mean_grades(np.asarray(grades[row].toarray(), np.float32).ravel())
+        for row, some in enumerate(candidates)
+    ]
+    return learn_ranking(
+        features=np.concatenate([some.features for some in candidates]),
+        grades=np.concatenate(labels),
+        sizes=np.concatenate([some.sizes for some in candidates]),
+        queries=[len(some.sizes) for some in candidates],
+        seed=seed,
+    )
+
+
+def fit(
+    data: TuningData, zero_shot: ZeroShot, seed: int = 0, progress: Progress = silent
+) -> TunedRanker:
+    """Learn from the train split; `held_out` of the result says whether it was worth it, compared
+    with `zero_shot`, which also answers the queries that nothing remembered resembles.
+    """
+    train, dev = (_drawn_queries(data, split, seed) for split in ("train", "dev"))
+    progress("reading texts", 0, 1)
+    training = TrainingSet.read(data)
+    progress("reading texts", 1, 1)
+    folds = []
+    for done, (asked, remembered) in enumerate(split_queries(train, seed)):
+        progress("comparing queries", done, FOLDS)
+        folds.append(training.fold(asked, remembered))
+    progress("comparing queries", FOLDS, FOLDS)
+    candidates = []
+    for done, unseen in enumerate(folds):
+        progress("learning overlaps", done, FOLDS + 1)
+        trees = overlap_trees(folds, seed, unseen)
+        candidates.append(training.candidates(unseen.memory, unseen.asked, trees))
+    overlap = overlap_trees(folds, seed)
+    progress("learning overlaps", FOLDS + 1, FOLDS + 1)
+    memory = training.memory(train)
+    tests = []
+    for place, unseen in enumerate(folds):
+        progress("learning to rank", place, FOLDS + 1)
+        others = [other for other in range(len(folds)) if other != place]
+        asked = [query for other in others for query in folds[other].asked]
+        known = [one for other in others for one in candidates[other]]
+        trees = ranking_trees(training, asked, known, seed + SEEDS_APART * place)
+        own = candidates[place]
+        tests.append(ValidationFold("train", unseen.asked, own, trees, unseen.remembered))
+    ranking = TreeSets(tuple(one for test in tests for one in test.trees.sets))
+    if dev:
+        found = training.candidates(memory, dev, overlap)
+        tests.append(ValidationFold("dev", dev, found, ranking, train))
+    trees_used, gate, held_out = choose_settings(data, tests, zero_shot)
+    progress("learning to rank", FOLDS + 1, FOLDS + 1)
+    return TunedRanker(
+        held_out=held_out,
+        encoder=training.encoder,
+        corpus=training.corpus,
+        memory=memory,
+        overlap_trees=TreeGraph.of(overlap),
+        ranking_trees=TreeGraph.of(ranking, trees_used, ranks=True),
+        gate=gate,
+        judged=tuple(data.query_ids[one] for one in train),
+    )
+
+
+def _drawn_queries(data: TuningData, split: str, seed: int) -> list[int]:
+    judged = data.judged(split)
+    if len(judged) > MAX_QUERIES:
+        judged = sorted(random.Random(seed).sample(judged, MAX_QUERIES))
+    return judged
 
 
 def open_tuned(
-    dataset: Dataset,
-    embedder: Embedder,
-    retriever: Retriever,
-    *,
-    seed: int = 0,
-    progress: Progress = silent,
+    dataset: Dataset, embedder: Embedder, retriever: Retriever, progress: Progress = silent
 ) -> TunedRanker:
     """The model of this data set, these settings and this code; learned now if there is none."""
     # A query needs many small products: for these, threads of BLAS cost far more than they give.
     threadpool_limits(1, user_api="blas")
-    path = model_path(dataset, embedder, seed=seed)
+    path = model_path(dataset, embedder, retriever)
     if path.exists():
-        known = load_model(path)
-        read = (known.encoder.language, known.about.bm25)
-        if read == _reading(retriever):
-            return known
-    ranker = learn(dataset, embedder, retriever, seed=seed, progress=progress)
+        return load_model(path)
+    ranker = learn(dataset, embedder, retriever, progress)
     save_if_better(ranker, path)
     return ranker
 
 
 def learn(
-    dataset: Dataset,
-    embedder: Embedder,
-    retriever: Retriever,
-    *,
-    seed: int = 0,
-    progress: Progress = silent,
+    dataset: Dataset, embedder: Embedder, retriever: Retriever, progress: Progress = silent
 ) -> TunedRanker:
     """Learn from the train split; the test split is never passed in, dev only measures.
 
@@ -61,7 +251,6 @@ def learn(
     asked = [
         query for query in dataset.queries.values() if any(query.id in s for s in judged.values())
     ]
-    language, constants = _reading(retriever)
     data = TuningData(
         doc_ids=[one.id for one in documents],
         titles=[one.title for one in documents],
@@ -73,34 +262,21 @@ def learn(
             [embedder.prompts.query + query.text for query in asked], embedder, progress
         ),
         judgments=judged,
-        language=language,
-        bm25=constants,
+        language=retriever.bm25.language,
     )
-    return fit(data, _hybrid(data, retriever, progress), seed, progress)
 
-
-def _reading(retriever: Retriever) -> tuple[str, tuple[float, ...]]:
-    """Language and constants of BM25 in the index."""
-    bm25 = retriever.bm25
-    return bm25.language, bm25_constants(bm25.settings)
-
-
-def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:
-    def rank(text: str) -> Integers:
-        try:
-            hits = retriever.search(text, MAX_TOP_K, mode="hybrid")
-        except UsageError:  # a query without a word: nothing is found for it
-            hits = []
-        return np.array([data.document_index[hit.doc_id] for hit in hits], np.int64)
-
-    def rankings(queries: Sequence[int]) -> list[Integers]:
+    def ask_hybrid(queries: Sequence[int]) -> list[Integers]:
         found = []
         for done, query in enumerate(queries, 1):
-            found.append(rank(data.query_texts[query]))
+            try:
+                hits = retriever.search(data.query_texts[query], MAX_TOP_K, mode="hybrid")
+            except UsageError:  # a query without a word: nothing is found for it
+                hits = []
+            found.append(np.array([data.document_index[hit.doc_id] for hit in hits], np.int64))
             progress("asking hybrid", done, len(queries))
         return found
 
-    return rankings
+    return fit(data, ask_hybrid, progress=progress)
 
 
 def save_if_better(ranker: TunedRanker, path: Path) -> None:
@@ -130,12 +306,11 @@ def describe_gain(held_out: HeldOut) -> str:
     return f"on {where} it reaches {figures}: {word}{cost}"
 
 
-def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:
-    """Named after everything that the model depends on but the settings of the index, which are in
-    the file: a stale one is never opened.
-    """
-    parts = (dataset.fingerprint, embedder.name, seed, _code_version())
-    name = hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
+def model_path(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Path:
+    """Named after everything that the model depends on: a stale one is never opened."""
+    read = replace(retriever.bm25.settings, language=retriever.bm25.language)
+    parts = (dataset.fingerprint, embedder.name, read.as_text(), _code_version())
+    name = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:16]
     return cache_folder() / "tuned" / f"{name}.model"
 
 
