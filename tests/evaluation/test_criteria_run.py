@@ -106,7 +106,7 @@ def test_a_run_has_ratings_reasons_records_and_a_page(criteria: Path, tmp_path: 
     assert depth.counts == {"1": 0, "2": 24 - 2 * len(kind), "3": 0, "4": 0, "5": 2 * len(kind)}
     assert set(tone.lowest) <= {row.query_id for row in rows if row not in kind}
     page = outcome.folder.page_file.read_text()
-    assert "Your criteria" in page
+    assert "Criterion.tone" in page
     assert "Because of &lt;b&gt;Gladly&lt;/b&gt;." in page
     judge = answers.judge
     assert judge is not None

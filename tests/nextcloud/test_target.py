@@ -14,6 +14,7 @@ from tests.serve_mcp.serving import load_tiny
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
+from assay.report.slices import DOC_TYPE, slices_of
 from assay.run.config import RunConfig
 from assay.serve.mcp.app import mcp_app
 from assay.targets import open_target
@@ -185,5 +186,7 @@ async def test_rows_carry_it_and_the_report_slices_by_type(tmp_path: Path) -> No
     found = {row.query_text: (row.doc_types, row.relevance) for row in run.rows()}
     assert found["file 1"] == (["file"], [0.5])
     assert {row.relevance_source for row in run.rows()} == {"x"}
-    page = run.folder.page_file.read_text()
-    assert "Type of the first document" in page
+    types = {
+        found.title for row in run.rows() for found in slices_of(row) if found.kind == DOC_TYPE
+    }
+    assert types == {"type file", "type note"}

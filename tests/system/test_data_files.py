@@ -79,14 +79,13 @@ def test_rows_of_separators_are_blank(assay: Assay, tmp_path: Path) -> None:
 
 def test_init_keeps_a_copy_of_what_it_overwrites(assay: Assay, tmp_path: Path) -> None:
     settings = tmp_path / "assay.toml"
-    for mine in ("# mine\n", "# mine again\n"):
+    for number, mine in enumerate(("# mine\n", "# mine again\n"), start=1):
         settings.write_text(mine)
         result = assay("init", "builtin:bm25", "--dataset", "notes", "--ci", "none", "--force")
         assert result.returncode == 0, result.stderr
-        assert "the assay.toml before is now assay.toml.bak" in result.stderr
+        assert f"the assay.toml before is now assay.toml.bak{number}" in result.stderr
+        assert (tmp_path / f"assay.toml.bak{number}").read_text() == mine
     assert "builtin:bm25" in settings.read_text()
-    assert (tmp_path / "assay.toml.bak").read_text() == "# mine\n"
-    assert (tmp_path / "assay.toml.bak1").read_text() == "# mine again\n"
 
 
 @pytest.mark.parametrize("words", [("eval", "app", "--json"), ("eval", "--json")])

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -252,6 +252,11 @@ def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
         say(f"{name} exists and was kept; --force replaces it")
     written = [name for name in files if name not in kept]
     for name in written:
+        old = folder / name
+        if old.exists():
+            saved = next(path for n in count(1) if not (path := Path(f"{old}.bak{n}")).exists())
+            old.rename(saved)
+            say(f"the {name} before is now {saved.relative_to(folder)}")
         try:
             atomic_write(folder / name, files[name].encode())
         except OSError as error:
