@@ -26,7 +26,7 @@ _RETRIES = 3
 _SECONDS_UNTIL_CHECKED = 5.0
 # In a row: a head that is busy, or a network that stumbles, may miss one connection.
 _FAILED_CHECKS = 3
-# How the variables begin that a worker is given as they are here.
+# Variables that begin so are the same on a worker as here.
 _SENT = (
     *("ASSAY_", "QDRANT_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "RAG_EVAL_", "COLLECTION_NAME"),
     *("AGENT_TOKEN", "MCP_SERVER_TOKEN", "HF_TOKEN", "HF_ENDPOINT"),
@@ -37,7 +37,7 @@ _PARTS_PER_CPU = 2
 
 
 class RayCluster:
-    """with RayCluster("ray") as cluster: ...  # `environment`: variables for the workers"""
+    """with RayCluster("ray") as cluster: ...  # `environment`: more variables for the workers"""
 
     def __init__(self, engine: str, environment: Mapping[str, str] | None = None) -> None:
         if engine != "ray":
@@ -50,7 +50,9 @@ class RayCluster:
                 "a private run stays in one process, and Ray keeps data in files: leave out "
                 "--engine, or divide the run with --shard"
             )
-        self._environment = dict(environment or {})
+        # With the paths of this process, a worker finds a `python:` target where it does.
+        paths = filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH")))
+        self._environment = {"PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
         self._ray: Any = None
 
     def __enter__(self) -> "RayCluster":

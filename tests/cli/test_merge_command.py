@@ -36,7 +36,7 @@ def make_shards(folder: Path) -> list[str]:
     return names
 
 
-def test_a_submission_is_written_and_merged_again(folder: Path) -> None:
+def test_shards_are_merged_and_written_as_a_submission(folder: Path) -> None:
     names = make_shards(folder)
     file = folder / "results.json"
     runs, form = ["--runs", str(folder / "runs")], ["--format", "agentbeats"]
@@ -46,7 +46,7 @@ def test_a_submission_is_written_and_merged_again(folder: Path) -> None:
     assert json.loads(file.read_text())["participants"] == {"retrieval_agent": "id-1"}
     printed = CliRunner().invoke(submissions, [*names, *form, *runs], env=agent)
     assert json.loads(printed.stdout) == json.loads(file.read_text())
-    merged = CliRunner().invoke(app, [str(file), "--out", str(folder / "merged"), "--json"])
+    merged = CliRunner().invoke(app, [*names, "--out", str(folder / "runs"), "--json"])
     assert merged.exit_code == 0, merged.output
     assert json.loads(merged.stdout)["summary"]["total_queries"] == 40
-    assert len(list(list_runs(folder / "merged"))) == 1
+    assert len(list(list_runs(folder / "runs"))) == 3

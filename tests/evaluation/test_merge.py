@@ -11,7 +11,7 @@ import pytest
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.merge import merge, merged_config
+from assay.evaluation.merge import merge, merged_config, submission_of
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
@@ -124,10 +124,9 @@ async def test_a_missing_or_doubled_shard_is_refused(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
     parts = await shards(3, make_dataset(120), tmp_path)
-    with pytest.raises(RunError, match=r"missing shards of 3: 2; .*--shard 2/3"):
-        merged_config([parts[0], parts[2]])
-    with pytest.raises(RunError, match=rf"{parts[1].name}.* are both shard 2"):
-        merged_config([*parts, parts[1]])
+    for given, numbers in (([parts[0], parts[2]], "1, 3"), ([*parts, parts[1]], "1, 2, 3")):
+        with pytest.raises(RunError, match=rf"1 to 3 once, got {numbers}; .*--shard I/3"):
+            merged_config(given)
 
 
 async def test_runs_of_different_evaluations_are_refused(
@@ -176,3 +175,19 @@ async def test_an_unfinished_shard_is_refused(make_dataset: MakeDataset, tmp_pat
     parts[1].report_file.unlink()
     with pytest.raises(RunError, match="is unfinished; finish it with"):
         merged_config(parts)
+
+
+async def test_a_submission_has_the_shape_of_the_platform(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    parts = await shards(2, make_dataset(120), tmp_path)
+    document = submission_of(parts[::-1], "0b1e-uuid")
+    assert list(document) == ["status", "participants", "results"]
+    assert document["status"] == "completed"
+    assert document["participants"] == {"retrieval_agent": "0b1e-uuid"}
+    assert [each["run"] for each in document["results"]] == [part.name for part in parts]
+    report = parts[0].report_file.read_text()
+    parts[0].report_file.write_text(report.replace('"state": "complete"', '"state": "target lost"'))
+    partial = submission_of(parts)
+    assert partial["status"] == "partial"
+    assert partial["participants"] == {"retrieval_agent": "python:agent"}

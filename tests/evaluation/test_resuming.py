@@ -113,27 +113,6 @@ def test_a_resumed_run_removes_what_a_kill_left_behind(
     assert not list(first.folder.path.glob(".*"))
 
 
-@pytest.mark.parametrize(("target", "warned"), [("builtin:bm25", True), ("python:m:f", False)])
-def test_a_resumed_run_of_an_earlier_retriever_is_told_to_mix_two(
-    make_dataset: MakeDataset, tmp_path: Path, target: str, warned: bool
-) -> None:
-    dataset = make_dataset(3)
-    evaluation = Evaluation.plan(RunConfig(target=target, dataset=dataset.name), dataset)
-    agent = PythonAgent(half_right, name="f")
-    first = asyncio.run(evaluation.start(agent, tmp_path))
-    header = first.folder.header_file
-    header.write_text(header.read_text().replace('"format": 2', '"format": 1'))
-    heard: list[str] = []
-    listener = Events(message=heard.append)
-    asyncio.run(evaluation.resume(agent, first.folder, events=listener))
-    assert heard == [f"every query of {first.name} was asked before; none is sent again"]
-    heard.clear()
-    calls = first.folder.calls_file.read_text().splitlines(keepends=True)
-    first.folder.calls_file.write_text("".join(calls[:1]))
-    asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder, events=listener))
-    assert ["earlier version" in each for each in heard] == [True] * warned
-
-
 def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path: Path) -> None:
     first = run(half_right, make_dataset(5), tmp_path)
     other = Evaluation.plan(first.folder.read_config(), make_dataset(6))

@@ -13,8 +13,7 @@ from assay import ray_cluster
 from assay.cli.app import app
 from assay.data import load_dataset
 from assay.errors import AssayError, RunError, TargetError, UsageError
-from assay.evaluation import ray_shards
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation import merge as shards
 from assay.ray_cluster import RayCluster
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
@@ -65,9 +64,8 @@ def test_an_index_that_every_node_would_embed_is_refused(
 ) -> None:
     monkeypatch.setattr(RayCluster, "nodes", 3)
     config = RunConfig(target="builtin:hybrid", dataset="notes", num_queries=6)
-    plan = Evaluation.plan(config, load_dataset("notes"))
     with pytest.raises(UsageError, match=r"builtin:hybrid .* each of 3 Ray nodes: set QDRANT_URL"):
-        ray_shards.evaluate_on_cluster(plan, 3, RayCluster("ray"), tmp_path)
+        shards.evaluate_on_cluster(config, load_dataset("notes"), 3, RayCluster("ray"), tmp_path)
 
 
 class _HeadlessRay:
@@ -131,16 +129,15 @@ def test_shards_that_came_before_the_end_are_kept(
     def two_of(
         configs: Any, dataset: Any, *_: object
     ) -> Iterator[tuple[int, RunFolder | AssayError]]:
-        yield 0, ray_shards._unpack(ray_shards._run(configs[0], dataset), tmp_path)
+        yield 0, shards.unpack_run(shards.run_shard(configs[0], dataset), tmp_path)
         yield 2, AssayError("it broke")  # a reason of its own, which is told
         raise end
 
-    monkeypatch.setattr(ray_shards, "run_on_cluster", two_of)
+    monkeypatch.setattr(shards, "run_on_cluster", two_of)
     config = RunConfig(target="builtin:bm25", dataset="notes", num_queries=6)
-    plan = Evaluation.plan(config, load_dataset("notes"))
     kind = KeyboardInterrupt if isinstance(end, KeyboardInterrupt) else RunError
     with pytest.raises(kind, match=rf"{told} each of 2, 3 again.*merge \S+$"):
-        ray_shards.evaluate_on_cluster(plan, 3, RayCluster("ray"), tmp_path)
+        shards.evaluate_on_cluster(config, load_dataset("notes"), 3, RayCluster("ray"), tmp_path)
 
 
 def test_options_that_belong_together_are_refused_alone() -> None:

@@ -4,16 +4,14 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-from assay.cli.console import say
-from assay.cli.eval import run_in_terminal, run_result
+from assay.cli.console import evaluation_events, say
+from assay.cli.eval import evaluation_result, run_in_terminal
 from assay.cli.options import EngineOption, OutOption, choose_dataset
 from assay.cli.verb import Result, argument, option
 from assay.errors import AssayError, UsageError
 from assay.evaluation import bench as suites
-from assay.evaluation.agentbeats import runs_in_results
 from assay.evaluation.merge import merge as merge_shards
 from assay.evaluation.merge import merged_config
 from assay.privacy import private_mode
@@ -100,11 +98,11 @@ def _exit_code(report: suites.BenchReport, folder: Path) -> tuple[int, list[str]
 
 def _run_on_cluster(suite: suites.Suite, folder: Path, out: Path, engine: str) -> None:
     """Make the runs that are missing, as many at once as the cluster has CPUs."""
-    from assay.evaluation.ray_shards import run_on_cluster, worker_environment
+    from assay.evaluation.merge import run_on_cluster
     from assay.ray_cluster import RayCluster
 
     private = any(cell.config.private for cell in suite.cells)
-    with private_mode(private), RayCluster(engine, worker_environment()) as cluster:
+    with private_mode(private), RayCluster(engine) as cluster:
         for dataset, cells in suites.missing_cells(folder.name, suite, out):
             try:
                 data = _load(cells[0].config)
@@ -121,8 +119,8 @@ def merge(
         list[str],
         argument(
             "RUN",
-            "The run of each shard: its folder, its name or a prefix of its name; or a result "
-            "file of AgentBeats; or all parts of an index that `assay index --shard` made.",
+            "The run of each shard: its folder, its name or a prefix of its name; or all parts of "
+            "an index that `assay index --shard` made.",
         ),
     ],
     out: OutOption = Path("runs"),
@@ -143,15 +141,10 @@ def merge(
         from assay.cli.search import merge_index_parts
 
         return merge_index_parts(folders, dataset)
-    with TemporaryDirectory(prefix="assay-merge-") as unpacked:
-        shards = []
-        for place, run in enumerate(runs):
-            if Path(run).is_file():
-                shards += runs_in_results(Path(run), Path(unpacked) / str(place))
-            else:
-                shards.append(find_run(run, out))
-        config = merged_config(shards, target)
-        if dataset is not None:
-            config = replace(config, dataset=dataset)
-        merged = asyncio.run(merge_shards(shards, config, _load(config), out))
-    return run_result(merged)
+    shards = [find_run(run, out) for run in runs]
+    config = merged_config(shards, target)
+    if dataset is not None:
+        config = replace(config, dataset=dataset)
+    with evaluation_events() as events:
+        run = asyncio.run(merge_shards(shards, config, _load(config), out, events))
+    return evaluation_result(run)

@@ -153,9 +153,7 @@ def evaluate(
                 listeners=listener or (),
             )
     _write_ci_files(run, junit, markdown)
-    exit_code = run.exit_code if finished else 130
-    _warn_of_no_answers(run)
-    return run_result(run, metrics or (), exit_code, [*_notes(run), *_place(run)])
+    return evaluation_result(run, metrics or (), finished)
 
 
 def evaluate_stdin() -> NoReturn:
@@ -224,20 +222,17 @@ def _evaluate_on_cluster(
     shards: str | None,
     listeners: Sequence[str],
 ) -> "Run":
-    from assay.evaluation.evaluation import compare_run, plan_evaluation
     from assay.evaluation.listeners import RunListeners
-    from assay.evaluation.ray_shards import evaluate_on_cluster, worker_environment
+    from assay.evaluation.merge import evaluate_on_cluster
     from assay.ray_cluster import RayCluster
 
     if folder is not None or (shards and not shards.isdecimal()):
         raise UsageError("--engine starts new runs: leave out --resume, and pass --shard N")
     with evaluation_events() as events, RunListeners(listeners, say) as following:
-        plan = plan_evaluation(config, dataset, out, events)
-        with RayCluster(engine, worker_environment()) as cluster:
-            count = min(int(shards or 0) or cluster.count("CPU"), len(plan.queries))
-            run = evaluate_on_cluster(plan, count, cluster, out, events.progress)
+        with RayCluster(engine) as cluster:
+            count = int(shards or 0) or cluster.count("CPU")
+            run = evaluate_on_cluster(config, dataset, count, cluster, out, events)
         following.started(run.folder)
-        run = asyncio.run(compare_run(plan, run, out, events=events))
         following.finished(run)
     return run
 
@@ -321,6 +316,13 @@ def _write_ci_file(path: Path | None, render: Callable[[], str | bytes]) -> None
         shared = str(path) == os.environ.get(SUMMARY_VARIABLE)  # other steps write there too
         content = content if isinstance(content, bytes) else content.encode()
         write_output(path, content, append=shared)
+
+
+def evaluation_result(run: "Run", metrics: Sequence[str] = (), finished: bool = True) -> Result:
+    """A run that has just ended: its tables, gates, warnings and place; or its report as JSON."""
+    _warn_of_no_answers(run)
+    exit_code = run.exit_code if finished else 130
+    return run_result(run, metrics, exit_code, [*_notes(run), *_place(run)])
 
 
 def run_result(

@@ -15,7 +15,7 @@ from assay.cli.console import Unwrapped, warn, write_output
 from assay.cli.options import MetricsOption, RunsOption, require_used
 from assay.cli.verb import Output, Result, argument, option, switch
 from assay.errors import RunError, UsageError
-from assay.evaluation.agentbeats import submission_of
+from assay.evaluation.merge import submission_of
 from assay.net.json import JsonObject
 from assay.report import export as formats
 from assay.report.console import facts_table

@@ -55,23 +55,23 @@ from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, steps_file
 from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run, list_runs
-from assay.run.models import FORMAT, RunHeader
+from assay.run.models import RunHeader
 from assay.run.provenance import read_git, read_provenance
 from assay.run.run_record import PacingRecord
 from assay.run.state import RunState
 from assay.targets.chunks import ChunkResolver, parse_separator
 from assay.targets.http_agent import ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
-from assay.targets.target_kinds import TARGET_KINDS, parse_target
 
 if TYPE_CHECKING:
     from assay.answers.criteria import Criterion
-    from assay.evaluation.answers.asking_again import CounterfactualRunner
     from assay.evaluation.answers.evaluate import AnswerResults
     from assay.evaluation.answers.nugget_scores import NuggetSet
     from assay.evaluation.gates import ReferenceRun
     from assay.evaluation.recorder import SearchRecorder
+    from assay.evaluation.reporting import RightByTrial
     from assay.llm.providers.provider import LLMProvider
+    from assay.run.searches import SearchReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,27 +192,21 @@ class Evaluation:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
         events = events or Events()
         header = folder.read_header()
-        references = header.dataset.references
-        if references not in (None, self.dataset.references_fingerprint):
+        known = header.dataset
+        other = "" if known.fingerprint == self.dataset.fingerprint else "data"
+        if known.references not in (None, self.dataset.references_fingerprint):
+            other = "reference answers"
+        if other:
             raise RunError(
-                f"run {folder.name!r} was scored against different reference answers than "
-                f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those"
+                f"run {folder.name!r} was made on other {other} than "
+                f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those "
+                "that it was started on"
             )
-        if header.dataset.fingerprint != self.dataset.fingerprint:
-            raise RunError(
-                f"run {folder.name!r} was made on other data than {self.dataset.name!r} is now; "
-                "resume it with the data that it was started on"
-            )
-        if self._is_asked(folder):
+        if is_asked := self._is_asked(folder):
             events.message(f"every query of {folder.name} was asked before; none is sent again")
-        elif header.format < FORMAT and self._searches_here():
-            events.message(
-                "warning: this run was started by an earlier version, whose BM25 ranked "
-                "differently; its scores will mix the two. Start another run to have one of them"
-            )
         events.opened(folder)
         async with self._opened(agent, events):
-            if not self._is_asked(folder) and (change := agent_change(header, agent.info)):
+            if not is_asked and (change := agent_change(header, agent.info)):
                 if not accept_other_agent:
                     raise RunError(
                         f"{change}; start a new run, or accept one figure of both: assay eval "
@@ -220,9 +214,6 @@ class Evaluation:
                     )
                 events.message(f"warning: {change}; its figures mix both")
             return await self._run(agent, folder, events)
-
-    def _searches_here(self) -> bool:
-        return TARGET_KINDS[parse_target(self.config.target).kind].searches_dataset
 
     def _is_asked(self, folder: RunFolder) -> bool:
         log = CallLog(folder.calls_file)
@@ -246,17 +237,16 @@ class Evaluation:
                 state, seconds = await self._ask(agent, folder, writer, events, recorder)
                 with run_write_errors(folder):
                     log = CallLog(folder.calls_file, private)
-                    results = await self._examine(agent, folder, log, events, state)
-                    if state == RunState.COMPLETE and results is not None and results.trouble:
-                        lost = RunState.TARGET_LOST if results.target_lost else RunState.NOT_JUDGED
-                        state = RunState.INTERRUPTED if events.stop.is_set() else lost
                     asked = list(self.queries)
                     if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
                         asked = [query for query in asked if query in log]
-                    found = ReportInputs(log, asked, state, seconds, results)
-                    found = await self._examine_trials(found, events)
-                    found = await self._measure_searches(found, folder, recorder)
-                    return Run(folder, write_report(folder, self, found))
+                    results, right = await self._examine(agent, folder, log, asked, events, state)
+                    if state == RunState.COMPLETE and results is not None and results.trouble:
+                        lost = RunState.TARGET_LOST if results.target_lost else RunState.NOT_JUDGED
+                        state = RunState.INTERRUPTED if events.stop.is_set() else lost
+                    found = ReportInputs(log, asked, state, seconds, results, right)
+                    search = await self._measure_searches(found, folder, recorder)
+                    return Run(folder, write_report(folder, self, replace(found, search=search)))
 
     @asynccontextmanager
     async def _recording(
@@ -274,9 +264,9 @@ class Evaluation:
 
     async def _measure_searches(
         self, found: ReportInputs, folder: RunFolder, recorder: "SearchRecorder | None"
-    ) -> ReportInputs:
+    ) -> "SearchReport | None":
         if recorder is None and not steps_file(folder.calls_file).exists():
-            return found
+            return None
         from assay.evaluation.searching import SearchedCalls, measure_searches, summarize_searches
 
         searched = SearchedCalls(self.config, self.dataset, found.asked, found.log)
@@ -285,32 +275,12 @@ class Evaluation:
             stopped = found.state == RunState.INTERRUPTED
             tool = recorder.tool if recorder and not stopped else None
             folder.write_searches(await measure_searches(searched, tool))
-        report = summarize_searches(
+        return summarize_searches(
             searched,
             folder.read_searches(),
             unattributed=recorder.unattributed if recorder else 0,
             right=found.right[0] if found.right else None,
         )
-        return replace(found, search=report)
-
-    async def _examine_trials(self, found: ReportInputs, events: Events) -> ReportInputs:
-        """Whether the answers of every trial are right; the first trial is examined in full."""
-        if found.results is None:
-            return found
-        from assay.evaluation.answers.cases import cases_of
-        from assay.evaluation.answers.evaluate import AnswerOptions, evaluate_answers
-        from assay.evaluation.answers.judging import open_judge
-
-        _, *others = self.config.trials  # the first is examined already
-        right = [found.results.right]
-        for trial in others:
-            queries = [replace(query, trial=trial) for query in found.asked]
-            calls = list(found.log.read(queries))
-            cases = cases_of(self.dataset, self.config.split, queries, calls, self.config.top_k)
-            async with open_judge(self.config, self.provider) as judge:
-                results = await evaluate_answers(cases, judge, self._asker(events), AnswerOptions())
-            right.append(results.right)
-        return replace(found, right=tuple(right))
 
     async def _ask(
         self,
@@ -332,14 +302,11 @@ class Evaluation:
         may_refuse = isinstance(agent, ReportsReadiness) and len(todo) > MAX_REJECTED
         protocol = agent.info.protocol if may_refuse else None
         recorder = CallRecorder(folder, writer, live.add, events.message, log.elapsed, protocol)
-        policy = retry_policy(config.timeout, config.retries)
         breaker = self._breaker(events)
         resolver = ChunkResolver(config.chunk_separator, self.dataset.documents)
 
         async def send(query: Query) -> AgentAnswer:
-            if searches is None:
-                return resolver.resolve(await agent.ask(query.text, config.top_k))
-            async with searches.question(query):
+            async with searches.question(query) if searches else nullcontext():
                 return resolver.resolve(await agent.ask(query.text, config.top_k))
 
         def with_searches(call: Call) -> Call:
@@ -348,6 +315,7 @@ class Evaluation:
             steps = searches.take_steps(call.key)
             return replace(call, steps=resolver.resolve(AgentAnswer((), steps=steps)).steps)
 
+        policy = retry_policy(config.timeout, config.retries)
         ask = partial(run_calls, send, policy=policy, stop=events.stop)
         async with live.publishing_periodically():
             await ask(
@@ -392,11 +360,14 @@ class Evaluation:
         agent: Agent,
         folder: RunFolder,
         log: CallLog,
+        asked: Sequence[Query],
         events: Events,
         state: RunState,
-    ) -> "AnswerResults | None":
+    ) -> "tuple[AnswerResults | None, RightByTrial]":
+        """The answers of the first trial in full; of every trial, whether they are right."""
         if not self.config.answers:
-            return None
+            return None, ()
+        from assay.evaluation.answers.asking_again import CounterfactualRunner
         from assay.evaluation.answers.cases import cases_of
         from assay.evaluation.answers.evaluate import (
             AnswerOptions,
@@ -407,35 +378,38 @@ class Evaluation:
         from assay.evaluation.answers.judging import open_judge
 
         config = self.config
-        asked = self.queries
-        if state == RunState.INTERRUPTED:  # a partial report speaks of what was asked
-            asked = [query for query in asked if query in log]
-        calls = list(log.read(asked))
-        cases = cases_of(self.dataset, config.split, asked, calls, config.top_k)
+        trials = []
+        for trial in config.trials:
+            queries = [replace(query, trial=trial) for query in asked]
+            calls = list(log.read(queries))
+            trials.append(cases_of(self.dataset, config.split, queries, calls, config.top_k))
         if state != RunState.COMPLETE:  # a partial run is not judged
             if self.provider is not None or config.judge:
-                return AnswerResults(cases)
-            return results_by_rules(cases, self.nuggets)
+                return AnswerResults(trials[0]), ()
+            by_rules = [results_by_rules(cases, self.nuggets) for cases in trials]
+            return by_rules[0], tuple(each.right for each in by_rules)
         if config.counterfactuals and context_taker(agent) is None:
             events.message(
                 f"{config.target} does not accept documents as context, so no question "
                 "is asked again: failures are diagnosed from this run alone"
             )
-        options = AnswerOptions(self.nuggets, self.criteria)
-        asker = replace(self._asker(events), agent=agent, folder=folder.path)
-        async with open_judge(config, self.provider, folder.path) as judge:
-            return await evaluate_answers(cases, judge, asker, options)
-
-    def _asker(self, events: Events) -> "CounterfactualRunner":
-        from assay.evaluation.answers.asking_again import CounterfactualRunner
-
-        return CounterfactualRunner(
+        asker = CounterfactualRunner(
             self.dataset,
-            self.config,
+            config,
             events.stop,
             events.progress,
             breaker=partial(self._breaker, events),
         )
+        of_run = replace(asker, agent=agent, folder=folder.path)
+        options = AnswerOptions(self.nuggets, self.criteria)
+        async with open_judge(config, self.provider, folder.path) as judge:
+            results = await evaluate_answers(trials[0], judge, of_run, options)
+        right = [results.right]
+        for cases in trials[1:]:
+            async with open_judge(config, self.provider) as judge:
+                other = await evaluate_answers(cases, judge, asker, AnswerOptions())
+            right.append(other.right)
+        return results, tuple(right)
 
     def _breaker(self, events: Events) -> CircuitBreaker:
         return CircuitBreaker(pauses=self.probe_pauses, on_change=events.message)
@@ -476,7 +450,7 @@ async def run_evaluation(
     plan = replace(plan_evaluation(config, dataset, out, events, resume), provider=provider)
     agent = agent or open_agent(config, dataset, events.progress)
     if config.baseline and baseline is None:  # a wrong one is reported before the run, not after it
-        baseline = open_agent(_baseline_config(config), dataset, events.progress)
+        baseline = open_agent(_baseline_config(config, config.baseline), dataset, events.progress)
     with RunListeners(listeners, events.message) as following:
 
         def opened(folder: RunFolder) -> None:
@@ -523,20 +497,18 @@ async def compare_run(
     if (reference := plan.reference) is not None:
         if reference.problem:
             return run
-        earlier = Run(reference.folder, reference.folder.read_report())
-        return _write_comparison(run, earlier, plan.dataset, reference.skipped)
+        return _write_comparison(run, reference.folder, plan.dataset, reference.skipped)
     second = replace(
         Evaluation.plan(_baseline_config(run.report.config, target), plan.dataset),
         baseline_of=run.name,
         provider=plan.provider,
     )
     baseline = baseline or open_agent(second.config, plan.dataset, events.progress)
+    of_run = (run.name, target)
     made = (folder for folder in reversed(list(list_runs(out))) if folder.is_baseline())
     headers = ((folder, folder.read_header()) for folder in made)
-    of_run = (f for f, h in headers if (h.baseline_of, h.config.target) == (run.name, target))
-    found = next(of_run, None)  # finished or not
+    found = next((f for f, h in headers if (h.baseline_of, h.config.target) == of_run), None)
     unopened = replace(events, opened=Events().opened)  # the run is told of, its baseline is not
-    other = None
     try:
         if found is None:
             other = await second.start(baseline, out, unopened)
@@ -545,16 +517,16 @@ async def compare_run(
     except KeyboardInterrupt:  # before its first response
         if not events.stop.is_set():
             raise
+        other = None
     if other is None or other.state == RunState.INTERRUPTED:
         resume = f"assay eval --resume {run.folder}"
         events.message(f"the baseline was interrupted; compare with: {resume}")
         return run
-    return _write_comparison(run, other, plan.dataset)
+    return _write_comparison(run, other.folder, plan.dataset)
 
 
-def _baseline_config(config: RunConfig, target: str = "") -> RunConfig:
+def _baseline_config(config: RunConfig, target: str) -> RunConfig:
     """The same queries and settings, without gates."""
-    target = target or config.baseline
     track = baseline_track(config, target)
     return config.with_changes(
         target=target, baseline="", compare_to="", gates=(), track=track, poison=()
@@ -562,16 +534,14 @@ def _baseline_config(config: RunConfig, target: str = "") -> RunConfig:
 
 
 def _write_comparison(
-    run: Run, baseline: Run, dataset: Dataset, skipped: Sequence[str] = ()
+    run: Run, other: RunFolder, dataset: Dataset, skipped: Sequence[str] = ()
 ) -> Run:
     """Compare, and keep the comparison in the files of `run`; a regression may fail a gate."""
-    config = run.report.config
-    first, second = ComparedRun.read(baseline.folder), ComparedRun.read(run.folder)
-    found = compare_reports(first, second, dataset=dataset)
+    found = compare_reports(ComparedRun.read(other), ComparedRun.read(run.folder), dataset=dataset)
     notes = [f"not the reference: {each}" for each in skipped]
-    changes: dict[str, object] = {"run": baseline.name, "warnings": [*found.warnings, *notes]}
+    changes: dict[str, object] = {"run": other.name, "warnings": [*found.warnings, *notes]}
     comparison = found.model_copy(update=changes)
-    if config.fail_on_regression:
+    if run.report.config.fail_on_regression:
         gate = regression_gate(comparison, run.report.summary.total_queries)
         comparison = comparison.model_copy(update={"gate": gate})
     run.folder.write_comparison(comparison)

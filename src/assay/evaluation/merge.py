@@ -1,4 +1,4 @@
-"""Merge the shards of one evaluation: the result equals a run without shards.
+"""The shards of one evaluation: run on a Ray cluster, and merged into one run.
 
 config = merged_config(shards)
 run = await merge(shards, config, dataset, Path("runs"))
@@ -7,17 +7,24 @@ The calls of all shards are written into a new run in the order of the undivided
 from there, so every figure equals the undivided run's to the last digit.
 """
 
-from collections.abc import Sequence
+import asyncio
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from assay.data.dataset import Dataset, Query
-from assay.errors import AgentFailure, FailureKind, RunError
-from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.plan import target_record
+from assay.errors import AgentFailure, AssayError, FailureKind, RunError, TargetError, UsageError
+from assay.evaluation.evaluation import Events, compare_run, plan_evaluation, run_evaluation
+from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.run import Run
 from assay.files import staging_folder
 from assay.llm.passages import Passage
+from assay.net.json import JsonObject
+from assay.ray_cluster import RayCluster
 from assay.run.calls import CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
@@ -25,6 +32,9 @@ from assay.run.models import RunHeader
 from assay.run.settings import require_same
 from assay.run.state import RunState
 from assay.targets.protocol import AgentAnswer, AgentInfo
+
+# What the agent under test is called among the participants of an AgentBeats benchmark.
+ROLE = "retrieval_agent"
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:
@@ -37,38 +47,42 @@ def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> Run
             raise RunError(
                 f"run {shard.name!r} is {state}; finish it with: assay eval --resume {shard.path}"
             )
-    headers = [shard.read_header() for shard in shards]
-    names = [shard.name for shard in shards]
-    configs = [header.config for header in headers]
-    require_same(dict(zip(names, configs, strict=True)))
-    first = headers[0].dataset
-    for name, header in zip(names, headers, strict=True):
-        if header.dataset.fingerprint != first.fingerprint:
-            raise RunError(f"runs {names[0]!r} and {name!r} are on different data")
-    wanted = configs[0].num_shards
-    found: dict[int, str] = {}
-    for name, config in zip(names, configs, strict=True):
-        number = config.shard_index + 1  # as in `--shard I/N`
-        if number in found:
-            raise RunError(f"{found[number]!r} and {name!r} are both shard {number}; pass one")
-        found[number] = name
-    missing = [str(number) for number in range(1, wanted + 1) if number not in found]
-    if missing:
+    headers = {shard.name: shard.read_header() for shard in shards}
+    require_same({name: header.config for name, header in headers.items()})
+    first, *others = headers
+    for name in others:
+        if headers[name].dataset.fingerprint != headers[first].dataset.fingerprint:
+            raise RunError(f"runs {first!r} and {name!r} are on different data")
+    config = headers[first].config
+    # As in `--shard I/N`
+    numbers = sorted(header.config.shard_index + 1 for header in headers.values())
+    if len(headers) < len(shards) or numbers != list(range(1, config.num_shards + 1)):
         raise RunError(
-            f"missing shards of {wanted}: {', '.join(missing)}; evaluate each with: assay eval "
-            f"--shard {missing[0]}/{wanted}"
+            f"merging takes each of shards 1 to {config.num_shards} once, got "
+            f"{', '.join(map(str, numbers))}; evaluate a missing one with: assay eval --shard "
+            f"I/{config.num_shards}"
         )
-    targets = sorted({config.target for config in configs})
+    targets = sorted({header.config.target for header in headers.values()})
     if target is None and len(targets) > 1:
         raise RunError(
             f"the runs are of different targets: {', '.join(map(repr, targets))}; "
             "if this is one agent at several URLs, pass --target NAME"
         )
-    return replace(configs[0], target=target or targets[0], shard_index=0, num_shards=1)
+    return replace(config, target=target or targets[0], shard_index=0, num_shards=1)
 
 
-async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset, out: Path) -> Run:
-    """Write the merged run under `out`, all or nothing; `config` is that of `merged_config`."""
+async def merge(
+    shards: Sequence[RunFolder],
+    config: RunConfig,
+    dataset: Dataset,
+    out: Path,
+    events: Events | None = None,
+) -> Run:
+    """Write the merged run under `out`, all or nothing; `config` is that of `merged_config`.
+
+    Its gates and comparisons are those of a run that was never divided.
+    """
+    events = events or Events()
     shards = sorted(shards, key=lambda shard: shard.read_config().shard_index)
     headers = [shard.read_header() for shard in shards]
     if headers[0].dataset.fingerprint != dataset.fingerprint:
@@ -76,7 +90,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
             f"run {shards[0].name!r} was made on a different version of {config.dataset!r}; "
             "merge with the data it was made on"
         )
-    evaluation = Evaluation.plan(config, dataset)
+    plan = plan_evaluation(config, dataset, out, events)
     agent = _NoAgent(headers[0], len(shards))
     try:
         with staging_folder(out / "merge") as staging:
@@ -97,10 +111,9 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
             folder.write_header(folder.read_header().model_copy(update=origin))
             # Those of the run, and those of further questions in other contexts.
             for name in {path.name for shard in shards for path in shard.path.glob("calls*.jsonl")}:
-                parts = [shard.path / name for shard in shards]
-                _write_log(folder.path / name, parts, evaluation.asks)
-            merged = await evaluation.resume(agent, folder)
-            return replace(merged, folder=RunFolder(folder.path.rename(out / folder.name)))
+                _write_log(folder.path / name, [shard.path / name for shard in shards], plan.asks)
+            merged = await plan.resume(agent, folder)
+            merged = replace(merged, folder=RunFolder(folder.path.rename(out / folder.name)))
     except (OSError, RunError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):
@@ -109,6 +122,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
             f"cannot write the merged run under {out}: {cause.strerror}; the shards are as they "
             "were: free some disk space and merge again"
         ) from error
+    return await compare_run(plan, merged, out, events=events)
 
 
 class _NoAgent:
@@ -153,3 +167,117 @@ def _write_log(into: Path, parts: Sequence[Path], plan: Sequence[Query]) -> None
         for query in plan:
             if (query.id, query.trial) in found:
                 writer.append(found[query.id, query.trial])
+
+
+def submission_of(shards: Sequence[RunFolder], agent_id: str | None = None) -> JsonObject:
+    """AgentBeats' result file for the shards of one evaluation, or for an undivided run.
+
+    `agent_id` is the platform's id of the agent; by default its own name, else its target. Raises
+    `RunError` if the runs are not all the shards of one evaluation.
+    """
+    merged_config(shards)
+    shards = sorted(shards, key=lambda shard: shard.read_config().shard_index)
+    target = shards[0].read_header().target
+    complete = all(shard.state() == RunState.COMPLETE for shard in shards)
+    return {
+        "status": "completed" if complete else "partial",
+        "participants": {ROLE: agent_id or target.agent or target.name},
+        "results": [shard.read_json() | {"run": shard.name} for shard in shards],
+    }
+
+
+def evaluate_on_cluster(
+    config: RunConfig,
+    dataset: Dataset,
+    shards: int,
+    cluster: RayCluster,
+    out: Path,
+    events: Events | None = None,
+) -> Run:
+    """Evaluate every shard on some node, and merge them into one run under `out`.
+
+    The shards are kept under `out` as well. Raises `RunError` if one of them failed, with the
+    command that makes up for it; those that are complete need not be made again.
+    """
+    events = events or Events()
+    plan = plan_evaluation(config, dataset, out, Events())  # a wrong gate is an error at once
+    shards = min(shards, len(plan.queries))
+    undivided = {"gates": (), "compare_to": "", "baseline": ""}
+    parts = [
+        config.with_changes(shard_index=index, num_shards=shards, **undivided)
+        for index in range(shards)
+    ]
+    sizes = [len(draw_queries(plan.dataset, part)) for part in parts]
+    done: dict[int, RunFolder] = {}
+    failed: dict[int, str] = {}
+    try:
+        for place, result in run_on_cluster(parts, dataset, cluster, out):
+            if isinstance(result, AssayError):
+                failed[place] = str(result)
+            elif (state := result.read_report().state) == RunState.COMPLETE:
+                done[place] = result
+            else:
+                failed[place] = f"it is {state}"
+            asked = sum(sizes[one] for one in done | failed)
+            events.progress(f"{shards} shards on Ray", asked, sum(sizes))
+    except TargetError as error:  # the cluster itself is gone: what is here need not be done again
+        failed |= {one: str(error) for one in range(shards) if one not in done | failed}
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted. {_remedy(shards, done)}") from None
+    if failed:
+        first = next(iter(failed))  # those that failed by themselves come before lost ones
+        raise RunError(
+            f"{len(failed)} of {shards} shards failed; shard {first + 1}: {failed[first]}. "
+            f"{_remedy(shards, done)}"
+        )
+    runs = [done[place] for place in sorted(done)]
+    names = ("gates", "compare_to", "baseline", "allow_first_run")
+    whole = replace(merged_config(runs), **{name: getattr(config, name) for name in names})
+    return asyncio.run(merge(runs, whole, dataset, out, events))
+
+
+def _remedy(shards: int, complete: Mapping[int, RunFolder]) -> str:
+    """How the shards that are not complete are made up for."""
+    if not complete:
+        return "No shard is complete: repeat the command"
+    again = ", ".join(str(one + 1) for one in range(shards) if one not in complete)
+    folders = " ".join(str(complete[one]) for one in sorted(complete))
+    run_again = f"Run each of {again} again with --shard I/{shards}, then " if again else ""
+    return f"{run_again}join them with those that are complete: assay merge {folders}"
+
+
+def run_on_cluster(
+    configs: Sequence[RunConfig], dataset: Dataset, cluster: RayCluster, out: Path
+) -> Iterator[tuple[int, RunFolder | AssayError]]:
+    """The run of each of the settings on the same data, as they are finished, under `out`."""
+    for config in configs:
+        mode = config.target.removeprefix("builtin:").partition("#")[0]
+        embeds = config.target.startswith("builtin:") and mode != "bm25"
+        if embeds and not os.environ.get("QDRANT_URL") and cluster.nodes > 1:
+            raise UsageError(
+                f"{config.target} would embed the documents on each of {cluster.nodes} Ray nodes: "
+                "set QDRANT_URL to a server that all of them reach, or leave out --engine"
+            )
+    shared = cluster.share(dataset)
+    for place, result in cluster.map(run_shard, [(config, shared) for config in configs]):
+        yield place, result if isinstance(result, AssayError) else unpack_run(result, out)
+
+
+def run_shard(config: RunConfig, dataset: Dataset) -> bytes:
+    """On a worker: an ordinary run in a temporary folder, which is returned as a zip file."""
+    with TemporaryDirectory(prefix="assay-ray-") as folder:
+        run = asyncio.run(run_evaluation(config, dataset, out=Path(folder)))
+        packed = io.BytesIO()
+        with ZipFile(packed, "w", ZIP_DEFLATED, compresslevel=1) as archive:
+            for path in sorted(run.folder.path.rglob("*")):
+                archive.write(path, path.relative_to(run.folder.path.parent))
+        return packed.getvalue()
+
+
+def unpack_run(packed: bytes, out: Path) -> RunFolder:
+    """Write the run that `run_shard` returned under `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    with ZipFile(io.BytesIO(packed)) as archive:
+        name = Path(archive.namelist()[0]).parts[0]
+        archive.extractall(out)  # which writes nothing outside of it, and no links
+    return RunFolder(out / name)

@@ -6,9 +6,10 @@ memory for them, and nothing that was just written is read back.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
@@ -29,10 +30,10 @@ from assay.evaluation.results import (
     unseen_places,
 )
 from assay.evaluation.sanity import SanityChecks
-from assay.evaluation.trials import RightByTrial, trials_report
 from assay.files import atomic_write
 from assay.metrics.metric import MRR, Metric, Precision, Recall
 from assay.metrics.scoring import KINDS, Kind, Violations
+from assay.metrics.searches import split_variance
 from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
@@ -42,7 +43,6 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import (
     FORMAT,
-    AnswerRow,
     MeasuredDataset,
     QueryRow,
     Report,
@@ -54,7 +54,7 @@ from assay.run.models import (
 )
 from assay.run.report_file import ReportWriter
 from assay.run.run_record import GateResult, Latency, PacingRecord
-from assay.run.searches import SearchReport
+from assay.run.searches import SearchFigure, SearchReport, TrialsReport
 from assay.run.state import RunState
 from assay.targets.chunks import suggest_separator
 from assay.text import respelled
@@ -63,7 +63,10 @@ if TYPE_CHECKING:
     from assay.evaluation.answers.evaluate import AnswerResults
     from assay.evaluation.evaluation import Evaluation
 
-_PERCENTILES = (50, 90, 95, 99)
+_FLAKY = 10  # questions that are named
+
+# For each trial, whether the answer to each question is right; None if that is undecided.
+RightByTrial = Sequence[Mapping[str, bool | None]]
 
 
 @dataclass(frozen=True)
@@ -96,39 +99,32 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
     metrics = metrics_for(config.top_k, gate_metrics)
     shown = None if config.private else dataset
     figures = QueryFigures(metrics[0], shown.queries if shown else {})
-    answers, answer_rows = None, list[AnswerRow]()
+    answers = None
     if found.results is not None:
         from assay.evaluation.answers.answer_report import AnswerReport
 
         section = AnswerReport(found.results.cases, found.results, dataset, config)
-        answers, answer_rows = section.section(), list(section.rows())
-        folder.write_answers(answer_rows)
+        answers = section.section()
+        folder.write_answers(list(section.rows()))
     checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
     writer = ReportWriter(folder.report_file)
+
+    def add(batch: Batch) -> None:
+        rows = _query_rows(batch, dataset, config)
+        for row, call in zip(rows, batch.calls, strict=True):
+            writer.add(row)
+            figures.add(row)
+            checks.add(row, call)
+
     try:
-
-        def add(batch: Batch) -> None:
-            rows = query_rows(batch, dataset, config)
-            for row, call in zip(rows, batch.calls, strict=True):
-                writer.add(row)
-                figures.add(row)
-                checks.add(row, call)
-
         results = collect_results(log, ranked, dataset, config, metrics, add)
-        unseen = None
-        if places := unseen_places(ranked, dataset, config.split):
-            found_there = summarize(results.scores.values[metrics[0]][places], seed=config.seed)
-            unseen = UnseenQueries(
-                queries=found_there.n,
-                mean=found_there.mean,
-                low=found_there.low,
-                high=found_there.high,
-            )
         planned = sum(query.id in judged for query in evaluation.queries)
-        header = folder.read_header()
-        report = _build_report(
-            evaluation, results, header, answers, found, planned=planned, unseen=unseen
-        )
+        report = _build_report(evaluation, results, folder.read_header(), answers, found, planned)
+        if places := unseen_places(ranked, dataset, config.split):
+            # Skill, not memory: a learned system cannot have memorized these.
+            there = summarize(results.scores.values[metrics[0]][places], seed=config.seed)
+            unseen = UnseenQueries(queries=there.n, mean=there.mean, low=there.low, high=there.high)
+            report = report.model_copy(update={"unseen_queries": unseen})
         if warnings := checks.warnings(report):
             report = report.model_copy(update={"warnings": warnings})
         writer.finish(report)
@@ -144,30 +140,23 @@ def _build_report(
     header: RunHeader,
     answers: AnswersReport | None,
     found: ReportInputs,
-    *,
     planned: int,
-    unseen: UnseenQueries | None,
 ) -> Report:
     """Every figure of a run."""
-    config, dataset = evaluation.config, evaluation.dataset
-    scores = results.scores
+    config, dataset, scores = evaluation.config, evaluation.dataset, results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
     latency = _latency(results)
-    summary = _summary(results, spread, config, latency, found.seconds)
     trials = None
     if results.headlines is not None:
-        trials = trials_report(results, results.headlines, found.right, config.seed)
-    metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
-    sections = {"search": found.search, "trials": trials}
-    gates = _check_gates(evaluation, results, metrics, summary, answers, sections)
+        trials = _trials_report(results, results.headlines, found.right, config.seed)
     report = Report(
         format=FORMAT,
         state=found.state,
-        summary=summary,
-        metrics=metrics,
+        summary=_summary(results, spread, config, latency, found.seconds),
+        metrics={metric.slug: spread[metric].mean for metric in scores.metrics},
+        unseen_queries=None,
+        gates=[],
         statistics={m.slug: _statistic(spread[m], scores.mean_ceiling(m)) for m in spread},
-        unseen_queries=unseen,
-        gates=gates,
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
         violations={kind: _violations(scores.violations, kind, dataset) for kind in KINDS},
@@ -192,35 +181,33 @@ def _build_report(
     if pacing is not None or results.asked_again:
         again = {"asked_again": results.asked_again, "answered_again": results.answered_again}
         pacing = (pacing or PacingRecord()).model_copy(update=again)
-    checked = None if answers is None else _with_failed_gates(answers, evaluation.gates, gates)
-    changes = {"answers": checked, "labels": results.coverage, "pacing": pacing, **sections}
-    report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
+    sections: dict[str, object] = {"answers": answers, "labels": results.coverage}
+    sections |= {"pacing": pacing, "search": found.search, "trials": trials}
+    given = {name: section for name, section in sections.items() if section is not None}
+    report = report.model_copy(update=given)
+    gates = _check_gates(evaluation, results, report)
+    if answers is not None:
+        answers = _with_failed_gates(answers, evaluation.gates, gates)
+        report = report.model_copy(update={"answers": answers})
     if trouble := report.failure_reason:  # what is left of such a run says nothing about the agent
-        failed = [gate.failed_because(trouble) for gate in report.gates]
-        return report.model_copy(update={"gates": failed})
-    return report
+        gates = [gate.failed_because(trouble) for gate in gates]
+    return report.model_copy(update={"gates": gates})
 
 
-def _check_gates(
-    evaluation: "Evaluation",
-    results: Results,
-    metrics: Mapping[str, float],
-    summary: RunSummary,
-    answers: AnswersReport | None,
-    sections: Mapping[str, Any],
-) -> list[GateResult]:
+def _check_gates(evaluation: "Evaluation", results: Results, report: Report) -> list[GateResult]:
+    answers = report.answers
     # Neither a document nor the text of an answer came back.
     empty = not results.returned_ids and not (answers and answers.answered)
     checked = []
     for gate in evaluation.gates:
         if gate.search:
-            value = search_figure(gate.name, sections["search"], sections["trials"])
+            value = search_figure(gate.name, report.search, report.trials)
             passed = value is not None and gate.passes(value)
             result = GateResult(gate=gate.text, value=value, passed=passed)
         elif gate.reference:
             result = check_against(gate, results.scores, evaluation.reference)
         else:
-            result = check_gate(gate, metrics, summary, answers, empty=empty)
+            result = check_gate(gate, report.metrics, report.summary, answers, empty=empty)
         if gate.metric is not None:
             result = result.noted(evaluation.dataset.judged_by)
         else:
@@ -246,8 +233,8 @@ def _with_failed_gates(
     return answers.model_copy(update={"diagnosis": diagnosis})
 
 
-def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:
-    """The rows of a stretch of the plan. They are not validated: every value is ours."""
+def _query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:
+    """The rows of a batch. They are not validated: every value is ours."""
     judgments = dataset.judgments_in(config.split)
     columns = {metric.key: batch.scores.values[metric] for metric in batch.scores.metrics}
     rows = []
@@ -272,10 +259,8 @@ def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryR
 def _outcome(call: Call | None) -> dict[str, object]:
     if call is None:
         return {"retrieved_docs": [], "status": "failed", "failure": NOT_ASKED}
-    outcome: dict[str, object] = {"retrieved_docs": list(call.doc_ids)}
-    if call.failure is None:
-        outcome["status"] = "ok"
-    else:
+    outcome: dict[str, object] = {"retrieved_docs": list(call.doc_ids), "status": "ok"}
+    if call.failure is not None:
         outcome |= {"status": "failed", "failure": str(call.failure), "message": call.message}
         outcome |= {"said": call.said} if call.said else {}
     if call.doc_types:
@@ -292,23 +277,17 @@ def _summary(
     latency: Latency,
     seconds: float,
 ) -> RunSummary:
-    headline = results.headline
-    key, figures = headline.key, spread[headline]
-    extra: dict[str, Any] = {
-        f"mean_{key}": figures.mean,
-        f"median_{key}": figures.median,
-        f"std_{key}": figures.std,
-        f"min_{key}": figures.minimum,
-        f"max_{key}": figures.maximum,
-        f"low_{key}": figures.low,
-        f"high_{key}": below(figures.high, results.scores.mean_ceiling(headline)),
-    }
+    scores = results.scores
+    headline = scores.metrics[0]
+    statistic = _statistic(spread[headline], scores.mean_ceiling(headline))
+    names = ("mean", "median", "std", "min", "max", "low", "high")
+    extra = {f"{name}_{headline.key}": getattr(statistic, name) for name in names}
     for kind in (MRR, Precision, Recall):
         metric = kind @ config.top_k
         extra[f"mean_{metric.key}"] = spread[metric].mean
-    for metric in results.scores.metrics:
-        extra[f"sum_{metric.key}"] = float(results.scores.values[metric].sum())
-    for name in (*(f"p{percentile}" for percentile in _PERCENTILES), "max"):
+    for metric in scores.metrics:
+        extra[f"sum_{metric.key}"] = float(scores.values[metric].sum())
+    for name in ("p50", "p90", "p95", "p99", "max"):
         extra[f"latency_{name}_ms"] = getattr(latency, name)
     return RunSummary(
         total_queries=results.total,
@@ -338,25 +317,18 @@ def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
 
 def _latency(results: Results) -> Latency:
     """0 if nothing was timed: a report holds no NaN, which is not JSON."""
-    timed = results.latencies
-    p50, p90, p95, p99 = np.percentile(timed, _PERCENTILES).tolist() if timed.size else [0.0] * 4
+    timed = np.array(results.latencies or [0.0])
+    p50, p90, p95, p99 = np.percentile(timed, (50, 90, 95, 99)).tolist()
     timeouts = results.failures[FailureKind.TIMEOUT]
     return Latency(
         p50=p50,
         p90=p90,
         p95=p95,
         p99=p99,
-        max=float(timed.max()) if timed.size else 0.0,
+        max=float(timed.max()),
         queries=results.answered_calls + timeouts,
         timeouts=timeouts + results.answered_again,
     )
-
-
-_CHUNKS_HINT = (
-    "if they are chunks of one document, let a function return the document once; for a service, "
-    "map the chunks' own ids with --map ids=EXPR and their id, doc_id and text with --map "
-    "contexts=EXPR"
-)
 
 
 def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> ViolationCount:
@@ -368,14 +340,53 @@ def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> Violati
             BadId(query_id=example.query_id, doc_id=example.doc_id[:200]) for example in found
         ],
     )
+    hint = ""
     if kind == "duplicate" and count.ids:
-        return count.model_copy(update={"hint": _CHUNKS_HINT})
-    if kind != "unknown":
-        return count
-    separator = suggest_separator((each.doc_id for each in found), dataset.documents)
-    if separator is not None:
-        hint = f"these look like chunks of documents; add --map 'chunk={separator}'"
-        return count.model_copy(update={"hint": hint})
-    spelled = next(filter(None, (respelled(each.doc_id, dataset.documents) for each in found)), "")
-    hint = f"some are documents of the data set {spelled}: return the ids as the data set has them"
-    return count.model_copy(update={"hint": hint}) if spelled else count
+        hint = (
+            "if they are chunks of one document, let a function return the document once; for a "
+            "service, map the chunks' own ids with --map ids=EXPR and their id, doc_id and text "
+            "with --map contexts=EXPR"
+        )
+    elif kind == "unknown":
+        separator = suggest_separator((each.doc_id for each in found), dataset.documents)
+        spellings = (respelled(each.doc_id, dataset.documents) for each in found)
+        if separator is not None:
+            hint = f"these look like chunks of documents; add --map 'chunk={separator}'"
+        elif spelled := next(filter(None, spellings), ""):
+            hint = (
+                f"some are documents of the data set {spelled}: return the ids as the data set "
+                "has them"
+            )
+    return count.model_copy(update={"hint": hint}) if hint else count
+
+
+def _trials_report(
+    results: Results, headlines: NDArray[np.float64], right: RightByTrial, seed: int
+) -> TrialsReport:
+    """How far the trials of a question agree, for runs with `--repeat`."""
+    between, within, advice = split_variance(headlines)
+    answered = right[0] if right else {}
+    decided = [id for id in answered if all(trial.get(id) is not None for trial in right)]
+    every = [all(trial[id] for trial in right) for id in decided]
+    some = [any(trial[id] for trial in right) for id in decided]
+    if decided:
+        flaky = [id for id, a, b in zip(decided, every, some, strict=True) if a != b]
+    else:
+        spread = headlines.max(axis=1) - headlines.min(axis=1)
+        places = np.argsort(-spread, kind="stable")
+        flaky = [results.scores.query_ids[place] for place in places if spread[place]]
+
+    def share(passed: Sequence[bool]) -> SearchFigure:
+        found = summarize(np.array(passed, dtype=float), seed=seed)
+        return SearchFigure(mean=found.mean, low=found.low, high=found.high, questions=found.n)
+
+    return TrialsReport(
+        repeat=headlines.shape[1],
+        agreement=results.agreement,
+        between=between,
+        within=within,
+        advice=advice,
+        pass_all=share(every) if decided else None,
+        pass_any=share(some) if decided else None,
+        flaky=flaky[:_FLAKY],
+    )

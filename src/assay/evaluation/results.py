@@ -8,11 +8,10 @@ its calls happened to finish.
 """
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -56,7 +55,7 @@ class Batch:
     headline: NDArray[np.float64]  # the first metric of each query in each trial
 
 
-@dataclass(frozen=True)
+@dataclass
 class Results:
     """The scores of a run's questions, and how its calls went.
 
@@ -66,17 +65,19 @@ class Results:
     an answer takes.
     """
 
-    scores: Scores
-    latencies: NDArray[np.float64]
-    failures: Counter[str]
-    attempts: int
-    examples: dict[str, str]  # for each kind of failure the first one: its query, what was said
-    answered: int  # questions that were answered in every trial
-    calls: int
+    scores: Scores = field(init=False)
+    timeout: float
+    latencies: list[float] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+    # For each kind of failure the first one: its query, and what was said
+    examples: dict[str, str] = field(default_factory=dict)
+    returned_ids: set[str] = field(default_factory=set)
+    answered: int = 0  # questions that were answered in every trial
+    calls: int = 0
+    attempts: int = 0
     asked_again: int = 0
     answered_again: int = 0
     coverage: LabelCoverage | None = None
-    returned_ids: frozenset[str] = frozenset()
     # With several trials, the headline of each question (row) in each trial (column), and how alike
     # the lists of a question are.
     headlines: NDArray[np.float64] | None = None
@@ -90,9 +91,27 @@ class Results:
     def answered_calls(self) -> int:
         return self.calls - self.failures.total()
 
-    @property
-    def headline(self) -> Metric:
-        return self.scores.metrics[0]
+    def add(self, calls: Iterable[Call | None]) -> None:
+        """Count calls, failures and latencies."""
+        for call in calls:
+            self.calls += 1
+            if call is None:
+                self.failures[NOT_ASKED] += 1
+                continue
+            self.attempts += call.attempts
+            self.returned_ids.update(call.doc_ids)
+            self.asked_again += call.asked_again
+            timed_out = call.failure is FailureKind.TIMEOUT
+            if timed_out or call.failure is None:
+                # Among others it took longer than its limit: asked alone, it says nothing of that.
+                late = 1000 * self.timeout if timed_out or call.asked_again else 0.0
+                self.latencies.append(max(call.latency_ms, late))
+            if call.failure is None:
+                self.answered_again += call.asked_again
+                continue
+            self.failures[str(call.failure)] += 1
+            said = f"{call.query_id}: {with_quote(call.message, call.said)}"
+            self.examples.setdefault(str(call.failure), said)
 
 
 def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
@@ -128,13 +147,11 @@ def collect_results(
     With several trials, a question has the mean of its scores over them: an interval over
     questions then has the scatter of the trials in it.
     """
-    known = dataset.corpus_ids
+    found, known = Results(config.timeout), dataset.corpus_ids
     judged: set[str] = set()
-    tally = _CallTally(config.timeout)
     parts: list[Scores] = []
-    headline: list[NDArray[np.float64]] = []
+    headlines: list[NDArray[np.float64]] = []
     agreement: list[float] = []
-    answered = 0
     for start in range(0, len(queries), _BATCH):
         drawn = queries[start : start + _BATCH]
         judgments = judgments_of(dataset, config, drawn)
@@ -142,72 +159,27 @@ def collect_results(
         trials, rounds = [], []
         for trial in config.trials:
             calls = list(log.read(replace(query, trial=trial) for query in drawn))
-            tally.add(calls)
+            found.add(calls)
             rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
             sent = {call.query_id: call.returned for call in calls if call is not None}
             score = partial(score_rankings, rankings, judgments, metrics, known=known)
             trials.append(score(top_k=config.top_k, returned=sent))
             rounds.append(calls)
-        scores = Scores.averaged(trials)
-        parts.append(scores)
-        for calls_of_query in zip(*rounds, strict=True):
-            answered += all(call is not None and call.failure is None for call in calls_of_query)
-            lists = [call.doc_ids if call else () for call in calls_of_query]
-            agreement.append(list_agreement(lists))
-        headline.append(np.column_stack([trial.values[metrics[0]] for trial in trials]))
-        on_batch(Batch(drawn, rounds[0], scores, headline[-1]))
-    return Results(
-        Scores.joined(parts),
-        np.array(tally.latencies),
-        tally.failures,
-        tally.attempts,
-        tally.examples,
-        answered,
-        tally.calls,
-        tally.asked_again,
-        tally.answered_again,
-        LabelCoverage(
-            judged=len(judged),
-            in_corpus=None if known is None else len(judged & known),
-            returned=len(judged & tally.returned),
-        ),
-        frozenset(tally.returned),
-        np.concatenate(headline) if config.repeat > 1 else None,
-        float(np.mean(agreement)),
+        parts.append(Scores.averaged(trials))
+        for of_query in zip(*rounds, strict=True):
+            found.answered += all(call is not None and call.failure is None for call in of_query)
+            agreement.append(list_agreement([call.doc_ids if call else () for call in of_query]))
+        headlines.append(np.column_stack([trial.values[metrics[0]] for trial in trials]))
+        on_batch(Batch(drawn, rounds[0], parts[-1], headlines[-1]))
+    found.scores = Scores.joined(parts)
+    found.coverage = LabelCoverage(
+        judged=len(judged),
+        in_corpus=None if known is None else len(judged & known),
+        returned=len(judged & found.returned_ids),
     )
-
-
-class _CallTally:
-    """Counts calls, failures and latencies as they are read."""
-
-    def __init__(self, timeout: float) -> None:
-        self._limit_ms = 1000 * timeout
-        self.latencies: list[float] = []
-        self.failures: Counter[str] = Counter()
-        self.examples: dict[str, str] = {}
-        self.returned: set[str] = set()
-        self.calls = self.attempts = self.asked_again = self.answered_again = 0
-
-    def add(self, calls: Iterable[Call | None]) -> None:
-        for call in calls:
-            self.calls += 1
-            if call is None:
-                self.failures[NOT_ASKED] += 1
-                continue
-            self.attempts += call.attempts
-            self.returned.update(call.doc_ids)
-            self.asked_again += call.asked_again
-            timed_out = call.failure is FailureKind.TIMEOUT
-            if timed_out or call.failure is None:
-                # Among others it took longer than its limit: asked alone, it says nothing of that.
-                late = self._limit_ms if timed_out or call.asked_again else 0.0
-                self.latencies.append(max(call.latency_ms, late))
-            if call.failure is None:
-                self.answered_again += call.asked_again
-                continue
-            self.failures[str(call.failure)] += 1
-            said = f"{call.query_id}: {with_quote(call.message, call.said)}"
-            self.examples.setdefault(str(call.failure), said)
+    if config.repeat > 1:
+        found.headlines, found.agreement = np.concatenate(headlines), float(np.mean(agreement))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,31 +200,25 @@ class LiveFigures:
     def __init__(
         self, config: RunConfig, dataset: Dataset, total: int, tell: Callable[[Tick], None]
     ) -> None:
-        self._target = config.target
-        self._metric = nDCG @ config.top_k
-        self._top_k = config.top_k
+        self._target, self._total, self._tell = config.target, total, tell
+        self._metric, self._top_k = nDCG @ config.top_k, config.top_k
         self._judgments = dataset.judgments_in(config.split)
         self._known = dataset.corpus_ids
-        self._total = total
-        self._tell = tell
         self._done = self._scored = self._failed = 0
         self._sum = 0.0
         self._waiting: list[Call] = []
-        self._next = 0.0
 
     def catch_up(self, earlier: Iterable[Call]) -> None:
         """Count the calls of an interrupted run, in batches, before it continues."""
         for call in earlier:
             self._waiting.append(call)
-            if len(self._waiting) == 1000:
+            if len(self._waiting) == _BATCH:
                 self._score_waiting()
         self.publish()
 
     def add(self, call: Call) -> None:
         """Count one more call."""
         self._waiting.append(call)
-        if time.monotonic() >= self._next:
-            self.publish()
 
     @asynccontextmanager
     async def publishing_periodically(self) -> AsyncIterator[None]:
@@ -264,16 +230,15 @@ class LiveFigures:
                 if self._waiting:
                     self.publish()
 
-        telling = asyncio.create_task(publish())
+        publishing = asyncio.create_task(publish())
         try:
             yield
         finally:
-            telling.cancel()
+            publishing.cancel()
 
     def publish(self) -> None:
         """Report what was not reported yet."""
         self._score_waiting()
-        self._next = time.monotonic() + _INTERVAL
         mean = self._sum / self._scored if self._scored else 0.0
         self._tell(
             Tick(self._target, self._done, self._total, self._failed, str(self._metric), mean)
@@ -281,17 +246,15 @@ class LiveFigures:
 
     def _score_waiting(self) -> None:
         calls, self._waiting = self._waiting, []
-        if not calls:
-            return
         rankings = {
             call.query_id: call.doc_ids for call in calls if call.query_id in self._judgments
         }
-        judgments = {query_id: self._judgments[query_id] for query_id in rankings}
-        if judgments:
+        if rankings:
+            judgments = {query_id: self._judgments[query_id] for query_id in rankings}
             scores = score_rankings(
                 rankings, judgments, [self._metric], known=self._known, top_k=self._top_k
             )
             self._sum += float(scores.values[self._metric].sum())
         self._done += len(calls)
-        self._scored += len(judgments)
+        self._scored += len(rankings)
         self._failed += sum(call.failure is not None for call in calls)

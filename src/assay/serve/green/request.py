@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
-from assay.evaluation.agentbeats import ROLE
+from assay.evaluation.merge import ROLE
 from assay.net.outbound import split_address
 from assay.run.config import RunConfig
 from assay.run.option import Option
