@@ -236,18 +236,6 @@ def test_shards_on_a_cluster_equal_the_whole_run(
     assert parallel["summary"]["total_queries"] == 40
 
 
-def test_a_bench_runs_its_targets_at_once(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", cluster)
-    Path("two.toml").write_text(
-        '[targets]\na = "builtin:bm25"\nb = { target = "builtin:bm25", bm25 = "k1=0.1" }\n'
-        '[datasets]\nn = { dataset = "notes", num_queries = 20 }\n'
-    )
-    result = CliRunner().invoke(app, ["bench", "two.toml", "--engine", "ray", "--json"])
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr.count("done") == 2
-    assert [each["state"] for each in json.loads(result.stdout)["cells"]] == ["complete"] * 2
-
-
 def test_errors_of_a_part_name_what_to_do(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     command = ["eval", "rest:http://127.0.0.1:9/?q={query}", "--dataset", "notes", "--engine"]

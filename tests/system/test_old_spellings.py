@@ -73,7 +73,7 @@ def test_planted_documents_have_one_option(assay: Assay, tmp_path: Path) -> None
     run = ("eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "2", "--json")
     bare = json.loads(assay(*run[:1], "--poison", *run[1:]).stdout)["answers"]["poison"]
     assert len(bare["kinds"]) == 4
-    old = assay(*run, "--poison", "--poison-kind", "override", "--reasons")
+    old = assay(*run, "--poison", "--poison-kind", "override")
     assert list(json.loads(old.stdout)["answers"]["poison"]["kinds"]) == ["override"]
     assert old.stderr.count("--poison-kind is now --poison VALUE") == 1
 
@@ -90,10 +90,15 @@ def test_the_judge_has_one_option_for_its_settings(assay: Assay, tmp_path: Path)
         assert earlier.returncode == today.returncode == 2
         assert earlier.stderr.splitlines()[-1] == today.stderr.splitlines()[-1]
         assert f"{old[0]} is now --judge-set" in earlier.stderr
-    (tmp_path / "assay.toml").write_text("[score]\njudge_votes = 0\n")
-    of_file = assay(*words)
-    assert of_file.returncode == 2
-    assert "judge_votes in assay.toml is now judge_set: votes=VALUE" in of_file.stderr
+
+
+def test_an_old_key_of_the_settings_file_is_answered_with_todays(
+    assay: Assay, tmp_path: Path
+) -> None:
+    (tmp_path / "assay.toml").write_text("[eval]\njudge_votes = 0\n")
+    done = assay("eval", "builtin:bm25", "--dataset", "notes")
+    assert done.returncode == 2
+    assert "'judge_votes' is not an option; write --judge-set votes=VALUE" in done.stderr
 
 
 def test_the_index_belongs_to_the_preset(assay: Assay, tmp_path: Path) -> None:
@@ -107,7 +112,7 @@ def test_the_index_belongs_to_the_preset(assay: Assay, tmp_path: Path) -> None:
 OLD = {"note": "two words", "track": "trained", "chunk_separator": "#"}
 
 
-@pytest.mark.parametrize("place", ["flags", "variables", "file"])
+@pytest.mark.parametrize("place", ["flags", "variables"])
 def test_rare_options_are_parts_of_others(assay: Assay, tmp_path: Path, place: str) -> None:
     (tmp_path / "questions.csv").write_text("query,doc_ids\nwhat,a\n")
     (tmp_path / "agent.py").write_text("def find(query, top_k):\n    return ['a#1']\n")
@@ -116,11 +121,8 @@ def test_rare_options_are_parts_of_others(assay: Assay, tmp_path: Path, place: s
     if place == "flags":
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in OLD.items()]
         flags += ["--device", "cpu"]
-    elif place == "variables":
-        variables = {f"ASSAY_{name.upper()}": value for name, value in OLD.items()}
     else:
-        lines = [f"{name} = {json.dumps(value)}" for name, value in OLD.items()]
-        (tmp_path / "assay.toml").write_text("\n".join(["[eval]", 'tag = ["a=b"]', *lines]))
+        variables = {f"ASSAY_{name.upper()}": value for name, value in OLD.items()}
     run = ("eval", "python:agent:find", "--dataset", "questions.csv", "--json")
     done = assay(*run, *flags, **variables)
     assert done.returncode == 0, done.stderr
@@ -128,7 +130,6 @@ def test_rare_options_are_parts_of_others(assay: Assay, tmp_path: Path, place: s
     config = report["config"]
     assert (config["note"], config["track"]) == ("two words", "trained")
     assert config["mapping"] == ["chunk=#"]
-    assert config["tags"] == (["a=b"] if place == "file" else [])
     assert report["metrics"]["ndcg@5"] == 1.0
     assert done.stderr.count(" is now ") == len(OLD) + (place == "flags")
 

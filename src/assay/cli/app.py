@@ -3,7 +3,6 @@
 import errno
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 
 import click
 
@@ -26,26 +25,11 @@ class _App(VerbGroup):
         formatter.write(f"\n{_EXAMPLES}")
 
 
-def _version(context: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        print(version("agent-assay"))
-        context.exit()
-
-
 def _group(name: str, help: str, **verbs: VerbEntry) -> VerbGroup:
     return VerbGroup(name, help, {"Commands": verbs})
 
 
 _at = VerbEntry
-_VERSION = click.Option(
-    ["--version"],
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
-    help="Show the version and exit.",
-)
-
 # A line is the beginning of the verb's docstring: `assay --help` imports no verb to print it.
 data_verbs = _group(
     "data",
@@ -121,8 +105,8 @@ app = _App(
             "init": _at("init:init", "Write an assay.toml and a CI job for this project."),
         },
     },
-    params=[_VERSION],
 )
+click.version_option(package_name="agent-assay", message="%(version)s")(app)
 
 
 def main(command: Callable[[], object] | None = None) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from assay.cli.console import evaluation_events, say
 from assay.cli.eval import evaluation_result, run_in_terminal
-from assay.cli.options import EngineOption, OutOption, choose_dataset
+from assay.cli.options import OutOption, choose_dataset
 from assay.cli.verb import Result, argument, option
-from assay.errors import AssayError, UsageError
+from assay.errors import UsageError
 from assay.evaluation import bench as suites
 from assay.evaluation.merge import merge as merge_shards
 from assay.evaluation.merge import merged_config
@@ -40,7 +40,6 @@ def bench(
             metavar="BENCH",
         ),
     ] = None,
-    engine: EngineOption = None,
     out: OutOption = Path("runs"),
 ) -> Result:
     """Evaluate every target of a suite on every data set.
@@ -57,8 +56,6 @@ def bench(
         planned = suites.read_suite(suites.find_suite(suite or ""))
     folder = folder or suites.create_bench(planned, out)
     try:
-        if engine:
-            _run_on_cluster(planned, folder, out, engine)
         report = suites.run_suite(
             planned, folder, out, load=_load, run_cell=partial(_run_cell, out), say=say
         )
@@ -66,14 +63,18 @@ def bench(
         raise KeyboardInterrupt(
             f"interrupted; continue with: assay bench --resume {folder}"
         ) from None
-    exit_code, remedy = _exit_code(report, folder)
-    return Result(
-        report.model_dump(mode="json"),
-        [suites.render_bench(report)],
-        exit_code,
-        [f"page: {folder / 'bench.html'}", *remedy],
-        wide=True,
-    )
+    missing = [one for one in report.cells if one.state != RunState.COMPLETE or one.mean is None]
+    notes = [f"page: {folder / 'bench.html'}"]
+    exit_code = 0 if report.gates_passed else 1
+    if any(cell.state == RunState.INTERRUPTED for cell in report.cells):
+        exit_code = 130
+        notes.append(f"interrupted; continue with: assay bench --resume {folder}")
+    elif missing:
+        exit_code = 3
+        if not all(one.not_tuned for one in missing):  # tuning again would end in the same way
+            notes.append(f"finish it with: assay bench --resume {folder}")
+    table = suites.render_bench(report)
+    return Result(report.model_dump(mode="json"), [table], exit_code, notes, wide=True)
 
 
 def _load(config: "RunConfig") -> "Dataset":
@@ -83,35 +84,6 @@ def _load(config: "RunConfig") -> "Dataset":
 
 def _run_cell(out: Path, config: "RunConfig", data: "Dataset", earlier: RunFolder | None) -> "Run":
     return run_in_terminal(config, data, out=out, resume=earlier)[0]
-
-
-def _exit_code(report: suites.BenchReport, folder: Path) -> tuple[int, list[str]]:
-    """That of a bench that has ended, and how to finish one that has not."""
-    if any(cell.state == RunState.INTERRUPTED for cell in report.cells):
-        return 130, [f"interrupted; continue with: assay bench --resume {folder}"]
-    missing = [one for one in report.cells if one.state != RunState.COMPLETE or one.mean is None]
-    if missing:
-        is_tuning = all(one.not_tuned for one in missing)
-        return 3, [] if is_tuning else [f"finish it with: assay bench --resume {folder}"]
-    return (0 if report.gates_passed else 1), []
-
-
-def _run_on_cluster(suite: suites.Suite, folder: Path, out: Path, engine: str) -> None:
-    """Make the runs that are missing, as many at once as the cluster has CPUs."""
-    from assay.evaluation.merge import run_on_cluster
-    from assay.ray_cluster import RayCluster
-
-    private = any(cell.config.private for cell in suite.cells)
-    with private_mode(private), RayCluster(engine) as cluster:
-        for dataset, cells in suites.missing_cells(folder.name, suite, out):
-            try:
-                data = _load(cells[0].config)
-            except AssayError:
-                continue  # told with the others, when the results are collected
-            configs = [cell.config for cell in cells]
-            for place, result in run_on_cluster(configs, data, cluster, out):
-                words = result if isinstance(result, AssayError) else "done"
-                say(f"{cells[place].system} on {dataset}: {words}")
 
 
 def merge(

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -141,8 +141,12 @@ def evaluation_events() -> Iterator["Events"]:
     """The events of a run in a terminal: bars, or now and then a line if it is not one."""
     from assay.evaluation.evaluation import Events
 
+    def ticks(report: Callable[..., None]) -> "Callable[[Tick], None]":
+        return lambda now: report(now.target, now.done, now.total, _figures(now))
+
     if not sys.stderr.isatty():
-        yield Events(tick=_run_lines(), message=say, progress=_stage_lines())
+        lines = _stage_lines(announce=False)
+        yield Events(tick=ticks(lines), message=say, progress=_stage_lines())
         return
     with _bars() as bars:
 
@@ -150,12 +154,7 @@ def evaluation_events() -> Iterator["Events"]:
             bars.console.print(text, style="yellow", highlight=False, markup=False)
 
         stages = _stages(bars)
-
-        def tick(now: "Tick") -> None:
-            stages(now.target, now.done, now.total)
-            bars.update(bars.task_ids[-1], figures=_figures(now))
-
-        yield Events(tick=tick, message=message, progress=stages)
+        yield Events(tick=ticks(stages), message=message, progress=stages)
 
 
 def _bars() -> "Bars":
@@ -180,42 +179,31 @@ def _bars() -> "Bars":
     )
 
 
-def _stages(bars: "Bars") -> "Progress":
+def _stages(bars: "Bars") -> Callable[..., None]:
     tasks: dict[str, Any] = {}
 
-    def report(what: str, done: int, total: int | None) -> None:
+    def report(what: str, done: int, total: int | None, figures: str = "") -> None:
         if what not in tasks:
             tasks[what] = bars.add_task(what, total=total, figures="")
-        bars.update(tasks[what], completed=done, total=total)
+        bars.update(tasks[what], completed=done, total=total, figures=figures)
 
     return report
 
 
-def _stage_lines() -> "Progress":
+def _stage_lines(*, announce: bool = True) -> Callable[..., None]:
     said: dict[str, float] = {}
 
-    def report(what: str, done: int, total: int | None) -> None:
+    def report(what: str, done: int, total: int | None, figures: str = "") -> None:
         now = time.monotonic()
         if what not in said:
             said[what] = now
-            say(what)
+            if announce:
+                say(what)
         elif total and done < total and now - said[what] >= _SECONDS_BETWEEN_LINES:
             said[what] = now
-            say(f"{what}: {done:,} of {total:,}")
+            say(f"{what}: {done:,} of {total:,}{', ' * bool(figures)}{figures}")
 
     return report
-
-
-def _run_lines() -> Any:
-    last = time.monotonic()
-
-    def tick(now: "Tick") -> None:
-        nonlocal last
-        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            say(f"{now.target}: {now.done} of {now.total}, {_figures(now)}")
-
-    return tick
 
 
 def _figures(now: "Tick") -> str:

@@ -5,9 +5,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -15,8 +14,9 @@ import click
 
 from assay.cli.console import evaluation_events, say, warn, write_output
 from assay.cli.options import (
-    METRICS_HELP,
     EngineOption,
+    MetricsOption,
+    OutOption,
     choose_dataset,
     judge_spec,
     read_config,
@@ -58,14 +58,8 @@ def evaluate(
             "ASSAY_TARGET",
         ),
     ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        option(METRICS_HELP, "ASSAY_METRICS", "NAME,…|all", group="Usual options", separator=","),
-    ] = None,
-    out: Annotated[
-        Path,
-        option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out", group="Output"),
-    ] = Path("runs"),
+    metrics: MetricsOption = None,
+    out: OutOption = Path("runs"),
     resume: Annotated[
         str | None,
         option(
@@ -77,8 +71,8 @@ def evaluate(
     shard: Annotated[
         str | None,
         option(
-            "Ask only this part of the queries, such as 2/4, on one of several machines; "
-            "`assay merge` joins the runs. With --engine: the number of parts.",
+            "Ask only this part of the queries, such as 2/4; `assay merge` joins the runs. With "
+            "--engine: the number of parts.",
             "ASSAY_SHARD",
             "I/N",
             group="Data",
@@ -88,17 +82,12 @@ def evaluate(
     engine: EngineOption = None,
     junit: Annotated[
         Path | None,
-        option(
-            "Write the gates as JUnit XML, which CI shows as tests.",
-            "ASSAY_JUNIT",
-            "FILE",
-            group="Output",
-        ),
+        option("Write the gates as JUnit XML.", "ASSAY_JUNIT", "FILE", group="Output"),
     ] = None,
     markdown: Annotated[
         Path | None,
         option(
-            "Write a summary; it is appended to $GITHUB_STEP_SUMMARY.",
+            "Write a summary; to $GITHUB_STEP_SUMMARY, it is appended.",
             "ASSAY_MARKDOWN",
             "FILE",
             group="Output",
@@ -108,8 +97,7 @@ def evaluate(
     listener: Annotated[
         list[str] | None,
         option(
-            "Send the run to a listener: otel, a name that a package registers, or "
-            "module:Class. Repeatable.",
+            "Send the run to otel, to a plug-in or to module:Class. Repeatable.",
             "ASSAY_LISTENER",
             "NAME",
             group="Output",
@@ -139,10 +127,10 @@ def evaluate(
     require_used_settings(config, given, resumed=folder is not None)
     if config.fail_on_regression and not (config.compare_to or config.baseline):
         raise UsageError("--fail-on-regression needs --compare-to or --baseline")
-    with _errors_in_ci_files(junit, markdown, config.target):
+    finished = True
+    try:
         if engine:
             run = _evaluate_on_cluster(config, data, out, folder, engine, shard, listener or ())
-            finished = True
         else:
             run, finished = run_in_terminal(
                 config,
@@ -152,7 +140,11 @@ def evaluate(
                 accept_other_agent=is_on_command_line(context, "target"),
                 listeners=listener or (),
             )
-    _write_ci_files(run, junit, markdown)
+    except AssayError as error:
+        # What an earlier run left there would be taken for the result of this one.
+        _write_ci_files(junit, markdown, config.target, error)
+        raise
+    _write_ci_files(junit, markdown, config.target, run)
     return evaluation_result(run, metrics or (), finished)
 
 
@@ -165,7 +157,6 @@ def evaluate_stdin() -> NoReturn:
         data = choose_dataset(config.dataset, config.columns)
         out = Path(given["runs"])
         run, finished = run_in_terminal(config, data, out=out, listeners=listeners)
-    _warn_of_no_answers(run)
     run_result(run, notes=_notes(run)).show(as_json=True)
     sys.exit(run.exit_code if finished else 130)
 
@@ -202,15 +193,9 @@ def _resumed_config(folder: "RunFolder", context: click.Context) -> RunConfig:
         changes["target"] = context.params["target"]
     if changes.get("judge"):
         changes["judge"] = judge_spec(changes["judge"])
-    config = resumed(folder.read_config(), changes, folder.name)
     if is_on_command_line(context, "shard"):
-        shard = context.params["shard"]
-        if parse_shard(shard) != (config.shard_index, config.num_shards):
-            own = f"{config.shard_index + 1}/{config.num_shards}"
-            raise UsageError(
-                f"--shard {shard} is not the shard of the run that is resumed, {own}; leave it out"
-            )
-    return config
+        changes["shard_index"], changes["num_shards"] = parse_shard(context.params["shard"])
+    return resumed(folder.read_config(), changes, folder.name)
 
 
 def _evaluate_on_cluster(
@@ -284,43 +269,29 @@ def _stdout_for_results_only() -> Iterator[None]:
         os.close(kept)
 
 
-@contextmanager
-def _errors_in_ci_files(junit: Path | None, markdown: Path | None, target: str) -> Iterator[None]:
-    """An evaluation that breaks off without a report is an error in the files for CI as well.
-
-    What an earlier run left there would be taken for the result of this one.
-    """
-    try:
-        yield
-    except AssayError as error:
-        from assay.report.ci import render_junit_error, render_markdown_error
-
-        _write_ci_file(junit, partial(render_junit_error, target, str(error)))
-        _write_ci_file(markdown, partial(render_markdown_error, target, str(error)))
-        raise
-
-
-def _write_ci_files(run: "Run", junit: Path | None, markdown: Path | None) -> None:
+def _write_ci_files(
+    junit: Path | None, markdown: Path | None, target: str, made: "Run | AssayError"
+) -> None:
+    """The files of a run, or of an evaluation that broke off without a report."""
     if junit is None and markdown is None:
         return
-    from assay.report.ci import render_junit, render_markdown
+    from assay.report import ci
 
-    _write_ci_file(junit, partial(render_junit, run.report, run.name))
-    header = run.folder.read_header()
-    _write_ci_file(markdown, partial(render_markdown, run.report, header, run.name))
-
-
-def _write_ci_file(path: Path | None, render: Callable[[], str | bytes]) -> None:
-    if path is not None:
-        content = render()
-        shared = str(path) == os.environ.get(SUMMARY_VARIABLE)  # other steps write there too
-        content = content if isinstance(content, bytes) else content.encode()
-        write_output(path, content, append=shared)
+    if isinstance(made, AssayError):
+        xml = ci.render_junit_error(target, str(made))
+        text = ci.render_markdown_error(target, str(made))
+    else:
+        xml = ci.render_junit(made.report, made.name)
+        text = ci.render_markdown(made.report, made.folder.read_header(), made.name)
+    if junit is not None:
+        write_output(junit, xml)
+    if markdown is not None:
+        shared = str(markdown) == os.environ.get(SUMMARY_VARIABLE)  # other steps write there too
+        write_output(markdown, text.encode(), append=shared)
 
 
 def evaluation_result(run: "Run", metrics: Sequence[str] = (), finished: bool = True) -> Result:
     """A run that has just ended: its tables, gates, warnings and place; or its report as JSON."""
-    _warn_of_no_answers(run)
     exit_code = run.exit_code if finished else 130
     return run_result(run, metrics, exit_code, [*_notes(run), *_place(run)])
 
@@ -329,20 +300,15 @@ def run_result(
     run: "Run", metrics: Sequence[str] = (), exit_code: int = 0, notes: Iterable[str] = ()
 ) -> Result:
     """The run's tables, also kept in its folder, or its report as JSON."""
+    from assay.evaluation.run import no_answers
     from assay.report.terminal import plain_text, render_report
 
+    if words := no_answers(run):  # before tables and advice that all follow from it
+        warn(words)
     path = str(run.folder)
     tables = render_report(run.report, path=path, metrics=metrics, gates=False)
     run.folder.write_summary(plain_text(render_report(run.report, path=path, metrics=metrics)))
     return Result(run.folder.copy_report, [tables], exit_code, notes)
-
-
-def _warn_of_no_answers(run: "Run") -> None:
-    """Before tables and advice that all follow from it."""
-    from assay.evaluation.run import no_answers
-
-    if words := no_answers(run):
-        warn(words)
 
 
 def _notes(run: "Run") -> Iterator[str]:

@@ -1,52 +1,32 @@
-"""Spellings of options that scripts of an earlier release use; accepted for one release."""
+"""Spellings of earlier versions: accepted for one release, or answered with what to do instead."""
 
 import os
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from assay.cli.console import say
 
-# Verbs and options of earlier versions, with what to do instead.
 REMOVED = {
     "submission": "use: assay export RUN --format agentbeats",
-    "--matrix": "the page of assay compare --html lists the queries that changed",
+    "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
+    "completion": 'run: eval "$(_ASSAY_COMPLETE=bash_source assay)"',
+    "bench": "to measure a judge, label answers and use: assay judge calibrate",
+    "labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
+    "run-agent": "call an agent with curl (docs/contract.md)",
+    "hostile": "it is a fixture of the tests now: tests/hostile",
+    "sync": "use a data set of your own, or: assay eval nextcloud:URL",
+    "status": "run: assay nextcloud upload, which reports it",
+    "wait": "run: assay nextcloud upload --wait TARGET",
     "--overlap": "export both runs with --format trec for another tool",
     "--prefer": "rate both by a criterion: assay eval --criteria FILE",
     "--html": "report.html is in the run's folder; or: assay report --html FILE",
     "--reranker": "rerank in your own agent, and measure that",
     "--index": "write --preset NAME:INDEX",
     "--method": "write 'rest:METHOD URL'",
-    "--reasons": "leave it out: a judge rates with its reason",
-    "--mcp-port": "start assay serve mcp beside it",
     "--token": "set ASSAY_TOKEN",
-    "rekey": "replace the old ids in qrels/*.tsv (docs/labels.md)",
-    "completion": 'run: eval "$(_ASSAY_COMPLETE=bash_source assay)"',
-    "bench": "to measure a judge, label answers and use: assay judge calibrate",
-    "labels": "a graded table is a data set, --dataset POOL.csv; the web UI exports qrels",
+    "--reasons": "leave it out: a judge rates with its reason",
     "--qrels": "read TREC collections as --dataset ir_datasets:NAME",
-    "--judge-max-flips": "at most 20% of the verdicts may flip",
-    "--export": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
-    "--import": "edit the lines of nuggets.jsonl; a changed fact counts as yours",
-    "--all-in-category": "upload again if the mapping was lost: it finds the notes",
-    "--check": "50 judged passages are graded for the agreement",
-    "--relevant-from": "a grade of 2 or more counts as relevant",
-    "--dataset-out": "score with the file of qrels, which has people's judgments too",
-    "--queries": "draw some with --num-queries, or delete records of the file",
-    "--without-text": "use tools/generate_rag_ground_truth.py",
-    "--dry-run": "leave it out; the suite file lists what is run",
-    "--kinds": "a model writes the questions; name it with --provider",
-    "--splits": "a tuned ranking learns from train",
-    "--questions": "use: assay data questions DOCUMENTS --provider SPEC",
-    "run-agent": "call an agent with curl (docs/contract.md)",
     "--sarif": "use --junit or --json",
-    "--session-idle": "a session of assay serve mcp is dropped after 1800 idle seconds",
-    "--max-sessions": "assay serve mcp has at most 1000 sessions",
-    "hostile": "it is a fixture of the tests now: tests/hostile",
-    "sync": "use a data set of your own, or: assay eval nextcloud:URL",
-    "status": "run: assay nextcloud upload, which reports it",
-    "wait": "run: assay nextcloud upload --wait TARGET",
 }
 # Not imported: every command reads this, and most need nothing of answers.
 _POISON_KINDS = frozenset(["all", "override", "false_fact", "fake_citation", "exfiltration"])
@@ -70,14 +50,12 @@ _RENAMED = {
     "--judge-calibration": "--judge-set calibration={}",
     "--max-cost": "--judge-set max_cost={}",
     "--require-calibrated": "--judge-set require_calibrated",
-    "--no-require-calibrated": "--judge-set require_calibrated=no",
     "--note": "--tag note={}",
     "--track": "--tag track={}",
     "--chunk-separator": "--map chunk={}",
     "--poison-kind": "--poison {}",
     "--metric": "--metrics {}",
     "--count": "--num-queries {}",
-    "--part": "--out {}",
     "--shards": "--shard {}",
     "--criterion": "--criteria {}",
     "--depth": "--top-k {}",
@@ -106,8 +84,6 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
         form = _RENAMED.get(flag, "")
         if word == "--poison" and not (words and _POISON_KINDS.issuperset(words[0].split(","))):
             found.append("--poison=all")  # for click, an option has a value
-        elif word == "--reasons":
-            say("warning: --reasons is not needed any more: a judge rates with its reason")
         elif not form or arguments[0] not in _IN_VERBS.get(flag, arguments):
             found.append(word)
         else:
@@ -141,41 +117,19 @@ def _joined(words: list[str], old: str) -> list[str]:
 
 def rename_variables(flags: Collection[str]) -> None:
     """`ASSAY_JUDGE_VOTES=4` becomes `ASSAY_JUDGE_SET=votes=4`, for a verb with these flags."""
-    for flag, (name, form) in _parts().items():
+    for flag, form in _RENAMED.items():
+        name, _, part = form.partition(" ")
         variable, new = (f"ASSAY_{each[2:].upper().replace('-', '_')}" for each in (flag, name))
-        if flag in flags or name not in flags or not (value := os.environ.get(variable)):
+        if name not in _SEPARATORS or flag in flags or name not in flags:
             continue
-        parts = [os.environ.get(new, ""), form.format(value)]
-        os.environ[new] = _SEPARATORS[name].join(filter(None, parts))
-        say(f"warning: {variable} is now {new}={form.format('VALUE')}")
+        if value := os.environ.get(variable):
+            parts = [os.environ.get(new, ""), part.format(value)]
+            os.environ[new] = _SEPARATORS[name].join(filter(None, parts))
+            say(f"warning: {variable} is now {new}={part.format('VALUE')}")
 
 
-@cache
-def _parts() -> dict[str, tuple[str, str]]:
-    """The old options that are keys of another one now, with it and the form of the value."""
-    split = {flag: form.partition(" ")[::2] for flag, form in _RENAMED.items()}
-    return {flag: (name, form) for flag, (name, form) in split.items() if name in _SEPARATORS}
-
-
-def current_keys(table: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The keys of a table of assay.toml under today's names; `known` are those of today."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        name, form = _parts().get(f"--{key.replace('_', '-')}", ("", ""))
-        new = name[2:].replace("-", "_")
-        if key in known or new not in known:
-            found.setdefault(key, value)  # an old spelling before it took it up already
-        elif value is not False:
-            earlier = found.get(new, table.get(new, []))
-            if isinstance(earlier, Mapping):
-                earlier = [f"{each}={text}" for each, text in earlier.items()]
-            earlier = [earlier] if isinstance(earlier, str) else earlier
-            found[new] = [*earlier, form.format(value)]
-            _say_once(f"warning: {key} in assay.toml is now {new}: {form.format('VALUE')}")
-    return found
-
-
-@cache
-def _say_once(message: str) -> None:
-    """A table is read several times."""
-    say(message)
+def instead_of(name: str) -> str:
+    """What to write in place of an option or verb of an earlier version; empty if it was none."""
+    if name in _RENAMED:
+        return f"write {_RENAMED[name].format('VALUE')}"
+    return REMOVED.get(name, "")

@@ -16,14 +16,14 @@ from assay.search import MODES
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Judgments
-    from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import EmbedderSettings
 
 _DEFAULT = "nfcorpus"
 _FALLBACK = "notes"
 
 RunsOption = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs")]
-OutOption = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out")]
+OutOption = Annotated[
+    Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out", group="Output")
+]
 DatasetOption = Annotated[
     str,
     option("nfcorpus, notes, or the path of a BEIR folder or zip.", "ASSAY_DATASET", "NAME|PATH"),
@@ -44,9 +44,15 @@ JudgedDatasetOption = Annotated[
     ),
 ]
 SplitOption = Annotated[str, setting_option("split")]
-METRICS_HELP = "Which metrics to show: all, or names. Default: nDCG, Recall, MRR and Hit."
 MetricsOption = Annotated[
-    list[str] | None, option(METRICS_HELP, "ASSAY_METRICS", "NAME,…|all", separator=",")
+    list[str] | None,
+    option(
+        "Which metrics to show: all, or names. Default: nDCG, Recall, MRR and Hit.",
+        "ASSAY_METRICS",
+        "NAME,…|all",
+        group="Usual options",
+        separator=",",
+    ),
 ]
 EngineOption = Annotated[
     str | None,
@@ -217,20 +223,6 @@ def split_gates(texts: Sequence[str] | None) -> list[str]:
     from assay.evaluation import gates
 
     return [gate for text in texts or () for gate in gates.split_gates(text)]
-
-
-def embedder_settings(options: Mapping[str, Any]) -> "EmbedderSettings":
-    """The embedder that a verb was given."""
-    from assay.search.embedding import EmbedderSettings
-
-    return EmbedderSettings(options["embedder"] or "")
-
-
-def bm25_settings(options: Mapping[str, Any]) -> "Bm25Settings":
-    """The parameters of BM25 that a verb was given."""
-    from assay.search.bm25 import Bm25Settings
-
-    return Bm25Settings.parse(options["bm25"] or ())
 
 
 def use_named_target(

@@ -1,6 +1,5 @@
 """`assay search`, `assay index` and `assay tune`: the built-in retriever on a data set."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +13,6 @@ from assay.cli.options import (
     DatasetOption,
     EngineOption,
     SearchModeOption,
-    bm25_settings,
-    embedder_settings,
     require_used,
 )
 from assay.cli.verb import Result, argument, option, switch, with_settings
@@ -25,6 +22,8 @@ from assay.net.json import JsonObject
 from assay.report.numbers import count, duration, figure
 from assay.run.settings import parse_shard
 from assay.search import embedding
+from assay.search.bm25 import Bm25Settings
+from assay.search.embedding import EmbedderSettings
 from assay.search.filters import conditions, meets, parse_filter
 from assay.search.index import (
     build_index,
@@ -40,15 +39,13 @@ if TYPE_CHECKING:
 
     from assay.data.dataset import Dataset
     from assay.progress import Progress
-    from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import Embedder, EmbedderSettings
+    from assay.search.embedding import Embedder
     from assay.search.index import IndexReport
     from assay.search.retriever import Explanation, SearchHit
     from assay.search.store import Store
 
 _MAX_ID_WIDTH = 20
-# How much of a judged query is shown.
-_QUERY_SHOWN = 80
+_MAX_QUERY_WIDTH = 80
 
 
 @with_settings(("embedder", "bm25"), RETRIEVER_HELP)
@@ -63,21 +60,15 @@ def search(
     filters: Annotated[
         str | None,
         option(
-            "Only documents whose metadata match: type=recipe, year>=2019, "
-            "date>=2024-01-01 (ISO 8601), separated by commas; or as JSON: "
-            '{"type": ["recipe", "travel"]}, {"date": {"gte": "2024-01-01", "lt": "2025-01-01"}}.',
+            "Only documents whose metadata match: type=recipe,year>=2019, or JSON such as "
+            '{"date": {"gte": "2024-01-01"}}.',
             None,
             "CONDITION|JSON",
             "--filter",
         ),
     ] = None,
     explain: Annotated[
-        bool,
-        switch(
-            "--explain",
-            "Explain the score of each document: the share of each signal, the matched words, the "
-            "feedback documents, for tuned the judged queries.",
-        ),
+        bool, switch("--explain", "Show how the score of each document came about.")
     ] = False,
     **options: Any,
 ) -> Result:
@@ -85,14 +76,13 @@ def search(
     without embeddings for bm25.
 
     The table has a row for each document, best first, with a score from 0 to 1. The columns on the
-    right are its rank in each signal that found it. For hybrid: bm25 (shared words), dense (similar
-    embeddings) and feedback (similar to the query and the first three documents combined). For
-    tuned: words, meaning and judgments (relevant for similar queries).
+    right are its rank in each signal that found it.
     """
     chosen_mode = check_request(query, top_k, mode)
     unused = unused_in_mode(parse_target(f"builtin:{mode}"))
     require_used(context, unused, f"with --mode {mode}; leave it out")
-    settings, bm25 = embedder_settings(options), bm25_settings(options)
+    settings = EmbedderSettings(options["embedder"] or "")
+    bm25 = Bm25Settings.parse(options["bm25"] or ())
     where = None if filters is None else dict(parse_filter(filters))
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
@@ -107,26 +97,17 @@ def search(
             hits, why = [hit for hit, _ in explained], [one for _, one in explained]
         else:
             hits, why = retriever.search(query, top_k, filters=where), []
-    text: list[Any] = [_table(hits)] if hits else []
+    text: list[Any] = [_table(hits)] if hits else [f"nothing in {data.name} matches {query!r}"]
     results: list[JsonObject] = [{"rank": rank} | asdict(hit) for rank, hit in enumerate(hits, 1)]
     for record, hit, one in zip(results, hits, why, strict=False):
         record["explanation"] = asdict(one)
         text += _explained(record["rank"], hit, one, data)
     notes = []
-    if where and len(hits) < top_k:
-        met = _number_that_meets(data, where)
-        notes = [f"{met:,} of {len(data.documents):,} documents meet the filter"] if hits else []
-        if not met:
-            shown = json.dumps(where, ensure_ascii=False)
-            text = [f"no document of {data.name} meets the filter {shown}"]
-    value = {"query": query, "mode": mode, "results": results}
-    return Result(value, text or [f"nothing in {data.name} matches {query!r}"], notes=notes)
-
-
-def _number_that_meets(data: "Dataset", where: JsonObject) -> int:
-    wanted = conditions(where)
-    found = map(plain_metadata, data.documents.values())
-    return sum(meets(wanted, metadata) for metadata in found)
+    if where and len(hits) < top_k:  # because of the filter, or of the query?
+        wanted = conditions(where)
+        meeting = sum(meets(wanted, plain_metadata(each)) for each in data.documents.values())
+        notes = [f"{meeting:,} of {len(data.documents):,} documents meet the filter"]
+    return Result({"query": query, "mode": mode, "results": results}, text, notes=notes)
 
 
 def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset") -> list[str]:
@@ -145,7 +126,7 @@ def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset")
         lines.append("   feedback: " + ", ".join(why.feedback))
     for one in why.judged:
         asked = data.queries[one.query_id].text if one.query_id in data.queries else one.query_id
-        lines.append(f"   judged: {asked[:_QUERY_SHOWN]!r} (overlap {one.overlap:.2f})")
+        lines.append(f"   judged: {asked[:_MAX_QUERY_WIDTH]!r} (overlap {one.overlap:.2f})")
     return lines
 
 
@@ -193,9 +174,9 @@ def index(
 
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
-    QDRANT_SHARD_NUMBER and QDRANT_REPLICATION_FACTOR are for a new index on a cluster.
     """
-    settings, bm25 = embedder_settings(options), bm25_settings(options)
+    settings = EmbedderSettings(options["embedder"] or "")
+    bm25 = Bm25Settings.parse(options["bm25"] or ())
     if out is not None and not shard:
         raise UsageError("--out has no effect without --shard I/N; add it")
     if shard and engine:
@@ -220,16 +201,13 @@ def _index_result(
     data: "Dataset", store: "Store", embedder: "Embedder", report: "IndexReport"
 ) -> Result:
     """What an index holds now and what was changed in it."""
-    facts = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
-    return Result(
-        facts | asdict(report),
-        [
-            f"{data.name}: {count(len(data.documents))} documents in {store.where}, BM25 in "
-            f"{report.bm25_language}",
-            f"{'built' if report.rebuilt else 'up to date'}, {count(report.embedded)} texts "
-            f"embedded, in {duration(report.seconds)}",
-        ],
-    )
+    value = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
+    documents, state = count(len(data.documents)), "built" if report.rebuilt else "up to date"
+    text = [
+        f"{data.name}: {documents} documents in {store.where}, BM25 in {report.bm25_language}",
+        f"{state}, {count(report.embedded)} texts embedded, in {duration(report.seconds)}",
+    ]
+    return Result(value | asdict(report), text)
 
 
 def _embed_shard(
@@ -237,8 +215,8 @@ def _embed_shard(
     folder: Path | None,
     dataset: str,
     data: "Dataset",
-    settings: "EmbedderSettings",
-    bm25: "Bm25Settings",
+    settings: EmbedderSettings,
+    bm25: Bm25Settings,
     progress: "Progress",
 ) -> Result:
     from assay.search.distributed_index import write_part
@@ -274,10 +252,7 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
 
 
 @with_settings(("embedder",), RETRIEVER_HELP)
-def tune(
-    dataset: DatasetOption = "nfcorpus",
-    **options: Any,
-) -> Result:
+def tune(dataset: DatasetOption = "nfcorpus", **options: Any) -> Result:
     """Learn a ranking from the train judgments of a data set. The test split is not used.
 
     What is printed is nDCG@10 on held-out queries: each was ranked by trees that had not seen its
@@ -291,16 +266,11 @@ def tune(
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
         check_train_judgments(data)
-        chosen = embedding.open_embedder(embedder_settings(options))
+        chosen = embedding.open_embedder(EmbedderSettings(options["embedder"] or ""))
         with open_retriever(data, embedder=chosen, progress=progress) as retriever:
             path = model_path(data, chosen, retriever)
             ranker = learn(data, chosen, retriever, progress)
     save_if_better(ranker, path)
-    return Result(
-        {"model": str(path), "held_out": ranker.held_out},
-        [
-            f"{data.name}: learned from train, trained track",
-            describe_gain(ranker.held_out),
-            f"model: {path}",
-        ],
-    )
+    text = [f"{data.name}: learned from train, trained track", describe_gain(ranker.held_out)]
+    value = {"model": str(path), "held_out": ranker.held_out}
+    return Result(value, [*text, f"model: {path}"])

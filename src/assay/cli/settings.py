@@ -15,13 +15,13 @@ preset = "opensearch:docs"
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.old_options import REMOVED, current_keys
+from assay.cli.old_options import instead_of
 from assay.cli.verb import VerbCommand, VerbGroup
 from assay.errors import UsageError, did_you_mean
 from assay.files import PROJECT_FILE, find_project_file, read_project_file
@@ -30,10 +30,13 @@ from assay.run.settings import command_settings, read_option_table
 if TYPE_CHECKING:
     from assay.run.config import RunConfig
 
+Table = Mapping[str, Any]
 # Verbs whose data set is that of the runs, labels or report that they are given, or is found, or is
 # an argument: the one at the top level of the file may be another. `[merge]` can name one still.
 _OWN_DATA = ("audit", "data", "init", "judge", "merge")
 _OF_DATA = frozenset({"dataset", "columns", "split"})
+# Keys whose value may be a table; any other table is that of a verb.
+_TABLES = ("judge_set", "bm25", "request", "columns", "map", "tag")
 
 
 def verb_defaults(command: VerbCommand, context: click.Context) -> dict[str, Any]:
@@ -44,44 +47,39 @@ def verb_defaults(command: VerbCommand, context: click.Context) -> dict[str, Any
         return {}
     _require_tables(root, content)
     if not _options_in(content).keys() <= _params(command).keys():  # perhaps those of other verbs
-        _require_keys(content, *(each for _, each in root.all_verbs()))
+        _require_keys(content, (each for _, each in root.all_verbs()))
     return _verb_values(command, words, content)
 
 
-def read_settings(root: VerbGroup, folder: Path | None = None) -> dict[tuple[str, ...], Any]:
+def read_settings(root: VerbGroup, folder: Path | None = None) -> dict[tuple[str, ...], Table]:
     """What assay.toml says for every verb, by the words that call it. Raises `UsageError`."""
     content = _content(folder)
     _require_tables(root, content)
     every = dict(root.all_verbs())
-    _require_keys(content, *every.values())
+    _require_keys(content, every.values())
     return {words: _verb_values(command, words, content) for words, command in every.items()}
 
 
-def _verb_values(
-    command: VerbCommand, words: Sequence[str], content: Mapping[str, Any]
-) -> dict[str, Any]:
+def _content(folder: Path | None = None) -> Table:
+    """The file without [target.NAME]: see `named_target`."""
+    content = read_project_file(folder)
+    return {k: v for k, v in content.items() if k != "target" or not isinstance(v, dict)}
+
+
+def _verb_values(command: VerbCommand, words: Sequence[str], content: Table) -> dict[str, Any]:
     """The values for a verb: those of the top level, then those of its tables."""
-    params = _params(command)
-    values = _options_in(content, params)
+    params, values, table = _params(command), _options_in(content), content
     if words[0] in _OWN_DATA:
         values = {name: value for name, value in values.items() if name not in _OF_DATA}
-    table: Any = content
     for word in words:
         table = table.get(word, {})
-        values |= _options_in(table, params)
-    _require_keys(table, command, place=f"[{'.'.join(words)}] ")
+        values |= _options_in(table)
+    _require_keys(table, [command], place=f"[{'.'.join(words)}] ")
     return {
         params[name].name or "": _value(params[name], name, value)
         for name, value in values.items()
         if name in params
     }
-
-
-def _content(folder: Path | None = None) -> dict[str, Any]:
-    content = read_project_file(folder)
-    if isinstance(content.get("target"), dict):
-        del content["target"]  # [target.NAME]: see `named_target`
-    return content
 
 
 def _params(command: click.Command) -> dict[str, click.Parameter]:
@@ -94,33 +92,21 @@ def _name(key: str) -> str:
     return key.replace("-", "_")
 
 
-# Keys whose value may be a table; any other table is that of a verb.
-_TABLES = ("judge_set", "bm25", "request", "columns", "map", "tag")
+def _options_in(table: Table) -> dict[str, Any]:
+    """The options of a table, without the tables of verbs."""
+    found = {_name(key): value for key, value in table.items()}
+    return {k: value for k, value in found.items() if not isinstance(value, dict) or k in _TABLES}
 
 
-def _options_in(
-    table: Mapping[str, Any], known: Mapping[str, click.Parameter] | None = None
-) -> dict[str, Any]:
-    """The options of a table by the names of today, without the tables of verbs."""
-    renamed = current_keys(table, known) if known else table
-    found = {"map" if key == "mapping" else _name(key): value for key, value in renamed.items()}
-    return {
-        key: value for key, value in found.items() if not isinstance(value, dict) or key in _TABLES
-    }
+def _require_keys(table: Table, commands: Iterable[click.Command], place: str = "") -> None:
+    known = {name for each in commands for name in _params(each)}
+    for name in _options_in(table).keys() - known:
+        hint = instead_of(f"--{name.replace('_', '-')}")
+        hint = hint or f"see: assay COMMAND --help{did_you_mean(name, known)}"
+        raise UsageError(f"{PROJECT_FILE}: {place}{name!r} is not an option; {hint}")
 
 
-def _require_keys(table: Mapping[str, Any], *commands: click.Command, place: str = "") -> None:
-    known = {name: param for each in commands for name, param in _params(each).items()}
-    for name in _options_in(table, known):
-        if name not in known:
-            instead = REMOVED.get(f"--{name.replace('_', '-')}", "see: assay COMMAND --help")
-            raise UsageError(
-                f"{PROJECT_FILE}: {place}{name!r} is not an option; {instead}"
-                f"{did_you_mean(name, known)}"
-            )
-
-
-def _require_tables(group: VerbGroup, table: Mapping[str, Any]) -> None:
+def _require_tables(group: VerbGroup, table: Table) -> None:
     """Raise `UsageError` for a table that no verb has."""
     for name, inner in table.items():
         if not isinstance(inner, dict) or _name(name) in _TABLES:
@@ -128,8 +114,7 @@ def _require_tables(group: VerbGroup, table: Mapping[str, Any]) -> None:
         if name not in group.verbs:
             hint = did_you_mean(name, group.verbs)
             raise UsageError(f"{PROJECT_FILE}: unknown command {name!r}; see: assay --help{hint}")
-        verb = group.verbs[name]
-        if isinstance(verb, VerbGroup):
+        if isinstance(verb := group.verbs[name], VerbGroup):
             _require_tables(verb, inner)
 
 
@@ -169,18 +154,13 @@ def named_target(name: str, folder: Path | None = None) -> tuple[str, dict[str, 
     tables = read_project_file(folder).get("target")
     if not isinstance(tables, dict) or not tables:
         return None
-    if not isinstance(tables.get(name), dict):
-        raise UsageError(
-            f"{PROJECT_FILE} has no [target.{name}]; it has: {', '.join(tables)}"
-            f"{did_you_mean(name, tables)}"
-        )
-    table = current_keys(tables[name], [setting.param for setting in command_settings()])
-    target = table.get("target")
-    if not isinstance(target, str) or not target:
-        raise UsageError(
-            f'{PROJECT_FILE}: [target.{name}] needs target = "rest:URL", or any other target'
-        )
-    return target, read_option_table(table, f"{PROJECT_FILE}: [target.{name}]", "target")
+    if not isinstance(table := tables.get(name), dict):
+        names, hint = ", ".join(tables), did_you_mean(name, tables)
+        raise UsageError(f"{PROJECT_FILE} has no [target.{name}]; it has: {names}{hint}")
+    where = f"{PROJECT_FILE}: [target.{name}]"
+    if not isinstance(target := table.get("target"), str) or not target:
+        raise UsageError(f'{where} needs target = "rest:URL", or any other target')
+    return target, read_option_table(table, where, "target")
 
 
 def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
@@ -192,7 +172,6 @@ def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
     found = {}
     for name in tables if isinstance(tables, dict) else ():
         if named := named_target(name, folder):
-            target, options = named
-            values = {names[param]: value for param, value in options.items()}
-            found[name] = RunConfig(target=target, **values)
+            values = {names[param]: value for param, value in named[1].items()}
+            found[name] = RunConfig(target=named[0], **values)
     return found

@@ -19,20 +19,12 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import (
-    Annotated,
-    Any,
-    BinaryIO,
-    NamedTuple,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, BinaryIO, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 
 from assay.cli.console import facts, output_file, print_json, say, show
-from assay.cli.old_options import REMOVED, current_spelling, rename_variables
+from assay.cli.old_options import current_spelling, instead_of, rename_variables
 from assay.errors import closest, did_you_mean
 from assay.run.config import settings
 from assay.run.option import Group, Option
@@ -138,11 +130,10 @@ def with_settings(
 
     def decorate(function: Verb) -> Verb:
         found = {}
-        for name in names:
-            setting = settings()[name]
+        for setting in (settings()[name] for name in names):
+            param = _setting_param(setting)
             words = help_with_conditions(setting) if grouped else setting.help
-            param = replace(_setting_param(setting), help=(help or {}).get(name, words))
-            found[name] = replace(param, group=setting.group, usual=setting.usual)
+            found[setting] = replace(param, help=(help or {}).get(setting.name, words))
         function.__settings__ = found  # type: ignore[attr-defined]
         function.__grouped__ = grouped  # type: ignore[attr-defined]
         return function
@@ -154,7 +145,15 @@ def _setting_param(setting: Option) -> Param:
     flag = setting.flag
     if setting.kind is bool and (negative := negative_flag(setting)):
         flag += f"/{negative}"
-    return Param(setting.help, setting.env, setting.metavar, (flag,), separator=setting.separator)
+    return Param(
+        setting.help,
+        setting.env,
+        setting.metavar,
+        (flag,),
+        setting.group,
+        setting.usual,
+        separator=setting.separator,
+    )
 
 
 class _Option(click.Option):
@@ -180,21 +179,19 @@ class _Argument(click.Argument):
 def _click_param(name: str, param: Param, hint: Any, default: Any) -> click.Parameter:
     kind, several = _kind(hint)
     required = default is inspect.Parameter.empty
-    rules: dict[str, Any] = {"envvar": param.variable, "required": required}
+    rules: dict[str, Any] = {"envvar": param.variable, "required": required, "param": param}
     rules |= {"default": None if required or several else default}
-    rules |= {"type": _click_type(kind, param)}
+    rules |= {"type": _click_type(kind, param), "metavar": param.metavar}
     if param.is_argument:
         words = f"{param.metavar or name.upper()}{'...' * several}"
-        metavar = words if required else f"[{words}]"
-        rules |= {"nargs": -1 if several else 1, "metavar": metavar}
-        return _Argument([name], param=param, **rules)
+        rules |= {"metavar": words if required else f"[{words}]"}
+        return _Argument([name], nargs=-1 if several else 1, **rules)
     if kind is bool:
-        rules = {"envvar": param.variable, "is_flag": True, "default": bool(default)}
-    else:
-        rules |= {"multiple": several, "metavar": param.metavar}
-    flags = list(param.flags) or [f"--{name.replace('_', '-')}"]
-    rules |= {"help": param.help, "hidden": param.hidden}
-    return _Option([*flags, name], param=param, **rules)
+        del rules["type"], rules["metavar"]
+        rules |= {"is_flag": True, "default": bool(default)}
+    flags = param.flags or (f"--{name.replace('_', '-')}",)
+    rules |= {"help": param.help, "hidden": param.hidden, "multiple": several}
+    return _Option([*flags, name], **rules)
 
 
 def _kind(hint: Any) -> tuple[type, bool]:
@@ -223,16 +220,12 @@ class VerbCommand(click.Command):
 
     def __init__(self, name: str, function: Verb) -> None:
         self.function = function
+        self.is_grouped = getattr(function, "__grouped__", False)
+        params = []
+        for setting, param in getattr(function, "__settings__", {}).items():
+            kind = list[str] if setting.repeatable else setting.kind
+            params.append(_click_param(setting.param, param, kind, setting.command_default))
         hints = get_type_hints(function, include_extras=True)
-        params = [
-            _click_param(
-                settings()[setting].param,
-                param,
-                list[str] if settings()[setting].repeatable else settings()[setting].kind,
-                settings()[setting].command_default,
-            )
-            for setting, param in getattr(function, "__settings__", {}).items()
-        ]
         for each in inspect.signature(function).parameters.values():
             if each.kind is not inspect.Parameter.VAR_KEYWORD and each.name != "context":
                 param = get_args(hints[each.name])[1]
@@ -241,12 +234,9 @@ class VerbCommand(click.Command):
         if self.has_json:
             json = switch("--json", "Print the result as JSON on stdout.", group=GROUPS[0])
             params.append(_click_param("as_json", json, bool, False))
-        self.is_grouped = getattr(function, "__grouped__", False)
         rules: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
-        everything = click.Option(["--help-all"], hidden=True, callback=_show_all, **rules)
-        super().__init__(
-            name, params=[*params, everything], callback=self._call, help=inspect.getdoc(function)
-        )
+        params.append(click.Option(["--help-all"], hidden=True, callback=_show_all, **rules))
+        super().__init__(name, params=params, callback=self._call, help=inspect.getdoc(function))
 
     @property
     def flags(self) -> list[str]:
@@ -283,23 +273,18 @@ class VerbCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Arguments, then the options, in the order of `GROUPS` if they are in groups."""
         everything = not self.is_grouped or ctx.meta.get("help_all", False)
-        arguments = [
-            (each.make_metavar(ctx).strip("[]"), each.param.help)
-            for each in self.params
-            if isinstance(each, _Argument)
-        ]
-        _write(formatter, "Arguments", arguments)
-        sections: dict[str, list[tuple[str, str]]] = {}
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for each in self.params:
-            if isinstance(each, _Option) and not each.hidden and (everything or each.param.usual):
+            if isinstance(each, _Argument):
+                sections["Arguments"].append((each.make_metavar(ctx).strip("[]"), each.param.help))
+            elif isinstance(each, _Option) and (everything or each.param.usual) and not each.hidden:
                 group = each.param.group if self.is_grouped else "Options"
-                sections.setdefault(group, []).append((_flags_and_value(each), _help_text(each)))
+                sections.setdefault(group, []).append(_help_row(each))
         if self.is_grouped:
-            row = ("--help, --help-all", "Show the usual options, or all.")
-            sections[GROUPS[0]].append(row)
+            sections[GROUPS[0]].append(("--help, --help-all", "Show the usual options, or all."))
         else:
             sections.setdefault("Options", []).append(("--help", "Show this message and exit."))
-        for group in (*GROUPS, "Options"):
+        for group in ("Arguments", *GROUPS, "Options"):
             _write(formatter, group, sections.get(group, ()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -316,18 +301,15 @@ def _show_all(context: click.Context, _param: click.Parameter, wanted: bool) -> 
         context.exit()
 
 
-def _flags_and_value(option: _Option) -> str:
+def _help_row(option: _Option) -> tuple[str, str]:
+    """The flags, and the help with the variable only if it does not follow from the flag."""
     flags = ", ".join((*option.opts, *option.secondary_opts))
-    return flags if option.is_flag else f"{flags} {option.metavar or 'TEXT'}"
-
-
-def _help_text(option: _Option) -> str:
-    """The help, with the variable only if it does not follow from the flag."""
     words, variable = option.param.help, option.param.variable
     by_rule = f"ASSAY_{option.opts[0].lstrip('-').upper().replace('-', '_')}"
     if variable and variable not in (by_rule, "ASSAY_OUT"):
         words += f" [{variable}]"
-    return f"{words} Required." if option.required else words
+    value = "" if option.is_flag else f" {option.metavar or 'TEXT'}"
+    return f"{flags}{value}", f"{words} Required." if option.required else words
 
 
 def _write(formatter: click.HelpFormatter, title: str, rows: Sequence[tuple[str, str]]) -> None:
@@ -344,7 +326,7 @@ def _no_option(
     plain = {flag.lstrip("-"): flag for flag in flags}
     near = closest(error.option_name.lstrip("-"), plain, cutoff=0.7)
     hint = f". Did you mean {plain[near]!r}?" if near else ""
-    if instead := REMOVED.get(error.option_name):
+    if instead := instead_of(error.option_name):
         hint = f"; it was removed: {instead}"
     return click.UsageError(f"No such option: {error.option_name}{hint}", ctx)
 
@@ -389,11 +371,11 @@ class VerbGroup(click.Group):
         """The verbs with one line each, by section."""
         width = max(map(len, self.verbs))
         for section, verbs in self.sections.items():
-            lines = {
-                name.ljust(width): each.line if isinstance(each, VerbEntry) else each.help or ""
+            lines = [
+                (name.ljust(width), each.line if isinstance(each, VerbEntry) else each.help or "")
                 for name, each in verbs.items()
-            }
-            _write(formatter, section, list(lines.items()))
+            ]
+            _write(formatter, section, lines)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; spellings of the last release become today's."""
@@ -409,7 +391,7 @@ class VerbGroup(click.Group):
         if name not in self.verbs and not name.startswith("-"):
             hint = did_you_mean(name, self.verbs, cutoff=0.5) or "."
             message = f"No such command {name!r}{hint}"
-            if instead := REMOVED.get(name):
+            if instead := instead_of(name):
                 message = f"'{name}' was removed; {instead}."
             raise click.UsageError(message, ctx)
         return super().resolve_command(ctx, args)
@@ -434,14 +416,11 @@ class VerbGroup(click.Group):
 
 def is_given(context: click.Context, name: str) -> bool:
     """Whether it is given by a flag or a variable, not by a default or assay.toml."""
-    return is_on_command_line(context, name) or _source(context, name) == "ENVIRONMENT"
+    source = context.get_parameter_source(name)
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
 
 
 def is_on_command_line(context: click.Context, name: str) -> bool:
     """Whether it is given by a flag or an argument: a variable may be meant for another run."""
-    return _source(context, name) == "COMMANDLINE"
-
-
-def _source(context: click.Context, name: str) -> str:
     source = context.get_parameter_source(name)
-    return "" if source is None else source.name
+    return source is not None and source.name == "COMMANDLINE"

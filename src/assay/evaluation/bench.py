@@ -272,19 +272,6 @@ def runs_of(bench: str, suite: Suite, out: Path) -> dict[tuple[str, str], RunFol
     return found
 
 
-def missing_cells(bench: str, suite: Suite, out: Path) -> Iterator[tuple[str, list[SuiteCell]]]:
-    """The runs that were never begun, by data set, with the settings that tie them to the bench."""
-    begun = runs_of(bench, suite, out)
-    for dataset, cells in suite.datasets.items():
-        missing = [
-            replace(cell, config=replace(cell.config, tags=(f"{TAG}={bench}",)))
-            for cell in cells
-            if (cell.system, dataset) not in begun
-        ]
-        if missing:
-            yield dataset, missing
-
-
 def run_suite(
     suite: Suite,
     folder: Path,
