@@ -13,8 +13,7 @@ from pydantic import BaseModel
 
 import assay
 from assay.metrics.scoring import Scores
-from assay.run.models import AnswerRow, PairedResult, QueryRow, Statistic
-from assay.run.run_record import GateResult, Latency
+from assay.run.models import AnswerRow, GateResult, Latency, PairedResult, QueryRow, Statistic
 
 PAGE = Path(__file__).parents[1] / "docs" / "python-reference.md"
 INTRODUCTION = """# Python reference

@@ -327,7 +327,7 @@ def test_an_object_that_fails_in_a_call_does_not_end_the_run(
 
 def test_names_stay_functions_after_their_modules_are_imported() -> None:
     import assay.evaluation.gates
-    import assay.run.index
+    import assay.run.listing
 
     assert callable(assay.evaluate)
     assert callable(assay.runs)

@@ -106,7 +106,7 @@ def test_a_bench_is_found_as_a_run_is(tmp_path: Path) -> None:
     assert find_bench("latest", tmp_path).name == names[1]
     assert find_bench("20260101", tmp_path).name == names[0]
     assert find_bench(str(tmp_path / names[0]), tmp_path / "elsewhere").name == names[0]
-    with pytest.raises(RunError, match="2 benches are called '2026' under"):
+    with pytest.raises(RunError, match="2 folders are called '2026' under"):
         find_bench("2026", tmp_path)
     with pytest.raises(RunError, match=rf"no bench is called .*Did you mean '{names[0]}'\?"):
         find_bench("20260101-000000-bench-quik", tmp_path)

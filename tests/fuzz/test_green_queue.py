@@ -23,7 +23,7 @@ from assay.net.outbound import UNRESTRICTED
 from assay.progress import silent
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.state import RunState
+from assay.run.models import RunState
 from assay.serve.a2a import ServerUnavailable
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState

@@ -6,9 +6,11 @@ from xml.etree import ElementTree
 import pytest
 from tests.run.test_trend import point
 
+from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.charts import MAX_LABELS, Scale, date_ticks, figure_title, trend_chart
-from assay.run.trend import COST, LATENCY, TrendPoint, TrendValue, build_trend
+from assay.run.listing import COST, LATENCY, RunLine
+from assay.run.trend import build_trend
 
 DOTS = [(0.1, 0.9, "a <b>", "/q1"), (0.9, 0.1, "c", "/q2"), (0.5, 0.5, "d", "/q3")]
 SCATTER = charts.scatter(DOTS, ("x <i>", "y & z"))
@@ -89,7 +91,7 @@ def test_a_logarithmic_scale_gives_each_magnitude_the_same_room() -> None:
 # --- a figure over time --------------------------------------------------------------------------
 
 
-def points(number: int = 6) -> list[TrendPoint]:
+def points(number: int = 6) -> list[RunLine]:
     """Two branches, gates, labels, a version of the data in between, latency and cost."""
     made = []
     for n in range(number):
@@ -101,9 +103,9 @@ def points(number: int = 6) -> list[TrendPoint]:
             "gates_failed": int(n == 2),
         }
         values = {
-            "ndcg@5": TrendValue(0.4 + (n % 50) / 100, 0.3, 0.6),
-            LATENCY: TrendValue(100.0 + n),
-            COST: TrendValue(0.01 * n),
+            "ndcg@5": Estimate(0.4 + (n % 50) / 100, 0.3, 0.6),
+            LATENCY: Estimate(100.0 + n),
+            COST: Estimate(0.01 * n),
         }
         made.append(point(n, line, values=values, bounds={"ndcg@5": 0.35 if n < 4 else 0.45}))
     return made

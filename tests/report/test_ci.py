@@ -12,7 +12,7 @@ from tests.conftest import MakeDataset
 from assay import Run, evaluate
 from assay.cli.app import app
 from assay.report.ci import render_junit, render_junit_error, render_markdown
-from assay.run.provenance import GitRecord
+from assay.run.models import GitRecord
 
 GATES = ("ndcg@5>=0.1", "ndcg@5>=0.9")
 NOTES = ("--dataset", "notes", "--num-queries", "10")

@@ -27,8 +27,7 @@ from assay.report.html import (
     render_run,
 )
 from assay.report.numbers import ceiling, figure, interval
-from assay.run.models import QueryRow, Report
-from assay.run.provenance import GitRecord
+from assay.run.models import GitRecord, QueryRow, Report
 
 
 @pytest.fixture(scope="module")

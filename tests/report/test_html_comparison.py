@@ -12,6 +12,7 @@ from assay import Dataset, Run, compare_runs, evaluate
 from assay.evaluation.gates import regression_gate
 from assay.evaluation.leaderboard import make_board
 from assay.metrics.figures import parse_figure
+from assay.metrics.statistics import Estimate
 from assay.report.html import IN_FILE
 from assay.report.html_comparison import (
     ComparedSide,
@@ -20,7 +21,6 @@ from assay.report.html_comparison import (
     render_compare_file,
 )
 from assay.report.terminal import verdict
-from assay.run.trend import TrendValue
 
 RATE = "hallucination_rate"
 
@@ -196,9 +196,9 @@ def test_the_board_has_the_fewest_hallucinations_first(
     for number, run in enumerate((inventing_run, timid_run)):
         assert run.report.answers is not None
         rate = run.report.answers.statistics[RATE]
-        value = TrendValue(rate.mean, rate.low, rate.high)
+        value = Estimate(rate.mean, rate.low, rate.high)
         made = point(number, {"target": run.name}, values={RATE: value})
-        points.append(replace(made, line=replace(made.line, name=run.name)))
+        points.append(replace(made, name=run.name))
     board = make_board(out, points, RATE)
-    assert [place.point.line.name for place in board.places] == [timid_run.name, inventing_run.name]
+    assert [place.line.name for place in board.places] == [timid_run.name, inventing_run.name]
     assert [place.ranks for place in board.places] == ["1", "2"]

@@ -15,8 +15,7 @@ from assay.report.terminal import (
     scores_table,
     verdict,
 )
-from assay.run.models import Comparison, PairedResult, UnseenQueries
-from assay.run.run_record import GateResult
+from assay.run.models import Comparison, GateResult, PairedResult, UnseenQueries
 
 
 def shown(run: Run, **changes: Any) -> str:

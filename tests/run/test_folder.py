@@ -21,9 +21,8 @@ from assay.run.folder import (
     list_runs,
 )
 from assay.run.listing import list_lines
-from assay.run.models import TargetRecord
+from assay.run.models import RunState, TargetRecord
 from assay.run.provenance import versions
-from assay.run.state import RunState
 
 MakeDataset = Callable[[int], Dataset]
 TARGET = TargetRecord(name="python:f", protocol="python", details="")
@@ -115,7 +114,7 @@ def test_the_latest_run_is_none_that_was_made_as_a_baseline(
     assert find_run("latest", tmp_path).name == second.name
     assert find_run(first.name[:-2], tmp_path).name == first.name
     assert find_run(str(first), tmp_path / "elsewhere").name == first.name
-    with pytest.raises(RunError, match=f"3 runs are called '{first.name[:4]}'"):
+    with pytest.raises(RunError, match=f"3 folders are called '{first.name[:4]}'"):
         find_run(first.name[:4], tmp_path)
     for reference in ("x", "x" * 5000, "x\0", "../x"):
         with pytest.raises(RunError, match="no run is called"):

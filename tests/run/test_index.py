@@ -14,8 +14,14 @@ from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
 from assay.run.calls import CallWriter
 from assay.run.folder import RunFolder
-from assay.run.index import RunIndex
-from assay.run.listing import RunSearch, list_lines
+from assay.run.listing import (
+    RunIndex,
+    RunSearch,
+    group_lines,
+    list_lines,
+    newest_of_each_target,
+)
+from assay.run.trend import oldest_first
 
 Evaluate = Callable[..., str]
 
@@ -149,7 +155,7 @@ def test_a_group_holds_runs_of_one_target_measured_one_way(
     evaluate("a", 3, top_k=10)
     evaluate("b", 3)
     index.refresh()
-    groups = [[line.name for line in group] for group in index.groups(index.lines())]
+    groups = [[line.name for line in group] for group in group_lines(index.lines())]
     assert sorted(map(len, groups)) == [1, 1, 2]
     assert names in groups
 
@@ -200,12 +206,12 @@ def test_the_run_of_a_process_is_found(index: RunIndex, evaluate: Evaluate) -> N
 def boards(index: RunIndex, runs: Path, figure: str = "") -> list[Board]:
     """Every board of the only data set."""
     index.refresh()
-    newest = index.newest_of_each_target(index.lines())
-    return make_boards(runs, index.trend_points(newest), figure)
+    newest = newest_of_each_target(index.lines())
+    return make_boards(runs, oldest_first(newest), figure)
 
 
 def targets(board: Board) -> list[str]:
-    return [str(place.point.line.target).rpartition(":")[2] for place in board.places]
+    return [str(place.line.target).rpartition(":")[2] for place in board.places]
 
 
 def test_a_board_holds_the_newest_run_of_each_target_and_only_what_compares(
@@ -223,7 +229,7 @@ def test_a_board_holds_the_newest_run_of_each_target_and_only_what_compares(
     assert sorted(map(targets, found)) == [["a", "b"], ["c"], ["d"], ["e"]]
     assert targets(found[-1]) == ["c"]  # a sample comes last
     (board,) = [each for each in found if len(each.places) == 2]
-    assert board.places[1].point.line.name == f"9{worse}"
+    assert board.places[1].line.name == f"9{worse}"
 
 
 def _rename_target(run: Path, old: str, new: str) -> None:
@@ -281,7 +287,7 @@ def test_a_board_can_rank_by_any_metric_that_its_runs_have(
     evaluate("a", 3)
     (board,) = boards(index, runs, "recall@5")
     assert board.figure == "recall@5"
-    assert board.places[0].value.mean == board.places[0].point.values["recall@5"].mean
+    assert board.places[0].value.mean == board.places[0].line.values["recall@5"].mean
     assert boards(index, runs, "recall@50") == []
 
 

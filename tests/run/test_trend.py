@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from assay.run.listing import RunLine
-from assay.run.run_record import GateResult
+from assay.metrics.statistics import Estimate
+from assay.run.listing import COST, RunLine
 from assay.run.trend import (
-    COST,
-    TrendPoint,
-    TrendValue,
     build_trend,
     is_answer_figure,
     sample_words,
@@ -27,24 +24,18 @@ LINE = RunLine(
     queries=30,
     failed=0,
     branch="main",
-    seed=42,
 )
 
 
-def point(number: int, line: dict[str, Any] | None = None, **changes: Any) -> TrendPoint:
-    made = TrendPoint(
-        line=replace(LINE, name=str(number), **(line or {})),
-        moment=86400.0 * number,
-        values={"ndcg@5": TrendValue(0.5, 0.4, 0.6)},
-        bounds={},
-        settings={},
-    )
-    return replace(made, **changes)
+def point(number: int, line: dict[str, Any] | None = None, **changes: Any) -> RunLine:
+    values = {"ndcg@5": Estimate(0.5, 0.4, 0.6)}
+    made = replace(LINE, name=str(number), moment=86400.0 * number, values=values)
+    return replace(made, **(line or {}), **changes)
 
 
-def joined(*points: TrendPoint, figure: str = "ndcg@5") -> list[list[str]]:
+def joined(*points: RunLine, figure: str = "ndcg@5") -> list[list[str]]:
     trend = build_trend(points, figure)
-    return [[each.line.name for each in series.points] for series in trend.series]
+    return [[each.name for each in series.points] for series in trend.series]
 
 
 def test_runs_of_one_branch_that_compare_are_one_series() -> None:
@@ -59,7 +50,7 @@ def test_runs_of_one_branch_that_compare_are_one_series() -> None:
     [
         ({"fingerprint": "g"}, "the data changed"),
         (
-            {"sample": 10, "queries": 10},
+            {"seed": 42, "queries": 10},
             "a sample of 10 queries (seed 42) (before: all 30 queries)",
         ),
         ({"top_k": 10}, "asked for 10 documents (before: 5)"),
@@ -70,12 +61,12 @@ def test_runs_that_do_not_compare_are_never_joined(change: dict[str, Any], words
     points = (point(1), point(2, change), point(3))
     assert joined(*points) == [["1", "3"], ["2"]]
     (found,) = build_trend(points, "ndcg@5").changes
-    assert (found.point.line.name, found.words, found.breaks) == ("2", words, True)
+    assert (found.point.name, found.words, found.breaks) == ("2", words, True)
 
 
 def test_samples_of_different_seeds_are_never_joined() -> None:
-    sample = {"sample": 10, "queries": 10}
-    points = (point(1, {**sample, "seed": 1}), point(2, {**sample, "seed": 2}))
+    sample = {"seed": 42, "queries": 10}
+    points = (point(1, sample | {"seed": 1}), point(2, sample | {"seed": 2}))
     assert joined(*points) == [["1"], ["2"]]
 
 
@@ -84,7 +75,7 @@ def test_shards_of_one_evaluation_are_never_joined() -> None:
 
 
 def test_answers_that_were_judged_in_another_way_are_not_joined_but_their_rankings_are() -> None:
-    values = {"ndcg@5": TrendValue(0.5), "correctness": TrendValue(0.5)}
+    values = {"ndcg@5": Estimate(0.5), "correctness": Estimate(0.5)}
     points = [point(n, values=values, answers_by=by) for n, by in ((1, "facts"), (2, "judge"))]
     assert joined(*points) == [["1", "2"]]
     assert joined(*points, figure="correctness") == [["1"], ["2"]]
@@ -109,14 +100,14 @@ def test_another_setting_is_told_and_does_not_break_the_line() -> None:
 
 
 def test_a_run_that_comes_back_to_an_earlier_sample_is_no_change() -> None:
-    sample = {"sample": 10, "queries": 10}
+    sample = {"seed": 42, "queries": 10}
     points = [point(n, sample if n % 2 else None) for n in range(6)]
     assert len(build_trend(points, "ndcg@5").changes) == 1
 
 
 def test_a_run_in_which_nothing_was_answered_has_no_place() -> None:
     trend = build_trend((point(1), point(2, {"failed": 30})), "ndcg@5")
-    assert [each.line.name for each in trend.points] == ["1"]
+    assert [each.name for each in trend.points] == ["1"]
     assert trend.silent == 1
 
 
@@ -124,20 +115,7 @@ def test_those_that_compare_with_the_newest_run_are_known() -> None:
     other = {"branch": "other"}
     points = (point(1, {"fingerprint": "old"}), point(2, other), point(3))
     trend = build_trend(points, "ndcg@5")
-    assert sorted(each.line.name for each in trend.comparable) == ["2", "3"]
-
-
-@pytest.mark.parametrize(
-    ("gate", "limit"),
-    [
-        ("ndcg@5 >= 0.30", ("ndcg@5", 0.3)),
-        ("latency_p95_ms<=900", ("latency_p95_ms", 900.0)),
-        ("ndcg@5>=main-0.01", None),
-        ("ndcg@5>=1.2.3", None),
-    ],
-)
-def test_a_gate_knows_its_bound(gate: str, limit: tuple[str, float] | None) -> None:
-    assert GateResult(gate=gate, value=0.5, passed=True).limit == limit
+    assert sorted(each.name for each in trend.comparable) == ["2", "3"]
 
 
 def test_figures_are_of_answers_or_not() -> None:

@@ -16,7 +16,7 @@ from assay.evaluation.merge import merge as merge_shards
 from assay.evaluation.merge import merged_config
 from assay.privacy import private_mode
 from assay.run.folder import RunFolder, find_run
-from assay.run.state import RunState
+from assay.run.models import RunState
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset

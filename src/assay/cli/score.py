@@ -60,7 +60,7 @@ from assay.report.numbers import count, counted, figure
 from assay.report.terminal import ScoreLine, gate_verdict, scores_table, split_metrics, usual_names
 from assay.run.config import settings
 from assay.run.folder import find_run
-from assay.run.run_record import GateResult
+from assay.run.models import GateResult
 
 if TYPE_CHECKING:
     from rich.table import Table

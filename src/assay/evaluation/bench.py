@@ -37,21 +37,20 @@ from assay.evaluation.plan import open_agent, require_used_settings
 from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
+from assay.metrics.answer_values import StoredModel
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.statistics import compare_strata, holm, summarize_strata
 from assay.report.html import render_page
 from assay.report.numbers import counted, duration, figure, interval
 from assay.run.config import RunConfig
-from assay.run.find import BENCHES, LATEST
-from assay.run.folder import RunFolder, list_runs
-from assay.run.models import Report
-from assay.run.run_record import RunRecord
+from assay.run.folder import LATEST, RunFolder, folder_at, list_runs, only_match
+from assay.run.models import Report, RunState
 from assay.run.settings import command_settings, read_option_table
-from assay.run.state import RunState
 
 SUITES = Path(__file__).parent / "suites"
 TAG = "bench"
 NOT_RUN = "not run"
+_SUITE_FILE = "suite.toml"
 _TABLES = ("options", "targets", "datasets")
 _ABOUT_DATA = ("dataset", "columns", "split", "num_queries", "seed")
 _NOT_IN_SUITES = ("tag", "baseline", "compare_to")
@@ -173,7 +172,7 @@ def _metric(name: object, depths: set[int], path: Path) -> Metric:
     return metric
 
 
-class BenchCell(RunRecord):
+class BenchCell(StoredModel):
     """One system on one data set; `error` says why there is no figure.
 
     `not_tuned`: tuning said to use hybrid here, so that no figure is missing.
@@ -207,13 +206,13 @@ class BenchCell(RunRecord):
         if report.state == RunState.COMPLETE and answered:
             row = report.statistics[metric.slug]
             changes |= {"mean": row.mean, "low": row.low, "high": row.high}
-            changes["latency_p50_ms"] = report.summary.figure("latency_p50_ms")
+            changes["latency_p50_ms"] = getattr(report.summary, "latency_p50_ms", None)
         else:
             changes["error"] = report.failure_reason
         return self.model_copy(update=changes)
 
 
-class BenchSystem(RunRecord):
+class BenchSystem(StoredModel):
     """A target over all data sets, which count the same; no `mean` unless it was measured on all.
 
     `best_rank` and `worst_rank` are the places that paired tests leave possible.
@@ -235,7 +234,7 @@ class BenchSystem(RunRecord):
         return f"{self.best_rank}–{self.worst_rank}"
 
 
-class BenchReport(RunRecord):
+class BenchReport(StoredModel):
     """`bench.json`: every run of a suite, and the systems in order, the best first."""
 
     format: int = 2
@@ -378,19 +377,19 @@ def create_bench(suite: Suite, out: Path) -> Path:
         raise UsageError(
             f"{folder} exists: another bench was started in the same second; run this one again"
         ) from None
-    atomic_write(folder / BENCHES.marker, suite.text.encode())
+    atomic_write(folder / _SUITE_FILE, suite.text.encode())
     return folder
 
 
 def find_bench(reference: str, out: Path) -> Path:
     """The folder of an earlier bench: its path, its name, the start of its name or `latest`."""
-    if path := BENCHES.at(reference, out):
+    if path := folder_at(reference, out, _SUITE_FILE):
         return path
-    found = sorted(path.parent for path in out.glob(f"*/{BENCHES.marker}"))
-    if reference == LATEST:
-        return BENCHES.latest(reversed(found), out)
+    found = sorted(path.parent for path in out.glob(f"*/{_SUITE_FILE}"))
     matches = [path for path in found if path.name.startswith(reference)]
-    return BENCHES.only(reference, matches, (path.name for path in found), out)
+    matches = found[-1:] if reference == LATEST else matches
+    remedies = "assay bench SUITE", "name its folder"
+    return only_match(reference, matches, [path.name for path in found], out, "bench", *remedies)
 
 
 def render_bench(report: BenchReport) -> RenderableType:

@@ -37,8 +37,7 @@ from assay.privacy import WITHHELD, is_private
 from assay.run.calls import AskKey, Call, CallLog, CallWriter, with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.run_record import WarmUpRecord
-from assay.run.state import RunState
+from assay.run.models import RunState, WarmUpRecord
 from assay.steps import MAX_STEPS
 from assay.targets.http_agent import AgentReadiness, ReadyState, ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer

@@ -55,10 +55,8 @@ from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, steps_file
 from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run, list_runs
-from assay.run.models import RunHeader
+from assay.run.models import PacingRecord, RunHeader, RunState
 from assay.run.provenance import read_git, read_provenance
-from assay.run.run_record import PacingRecord
-from assay.run.state import RunState
 from assay.targets.chunks import ChunkResolver, parse_separator
 from assay.targets.http_agent import ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker

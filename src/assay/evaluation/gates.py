@@ -39,13 +39,19 @@ from assay.metrics.statistics import compare_paired, min_queries
 from assay.report.numbers import counted, difference, figure, interval
 from assay.run.comparison import ComparedRun
 from assay.run.config import RunConfig
-from assay.run.find import LATEST, RUNS
-from assay.run.folder import RunFolder, find_run, list_runs
+from assay.run.folder import LATEST, RunFolder, find_run, folder_at, list_runs
 from assay.run.listing import RunLine, list_lines
-from assay.run.models import Comparison, Report, RunHeader, RunSummary, is_answered
-from assay.run.run_record import GATE_SHAPE, GateResult
+from assay.run.models import (
+    GATE_SHAPE,
+    Comparison,
+    GateResult,
+    Report,
+    RunHeader,
+    RunState,
+    RunSummary,
+    is_answered,
+)
 from assay.run.searches import SearchReport, TrialsReport
-from assay.run.state import RunState
 from assay.targets.target_kinds import redact_target
 
 if TYPE_CHECKING:
@@ -213,7 +219,7 @@ def check_gate(
     if gate.metric is not None:
         value = metrics[gate.metric.slug]
     elif not gate.answers:
-        value = summary.figure(gate.name)
+        value = getattr(summary, gate.name, None)
     # Without any call, there is no latency that could pass.
     answered = gate.answers or gate.metric is not None or summary.successful_queries > 0
     passed = value is not None and answered and gate.passes(value)
@@ -538,7 +544,7 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Ref
     have runs with other samples and on other data.
     """
     name = evaluation.config.compare_to
-    if name == LATEST or RUNS.at(name, out):
+    if name == LATEST or folder_at(name, out):
         folder = find_run(name, out)
         return ReferenceRun(folder, problem=_unusable(folder.name, folder.read_report()))
     own = "" if resumed is None else resumed.name

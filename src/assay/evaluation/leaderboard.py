@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
-from assay.metrics.statistics import compare_paired, holm
+from assay.metrics.statistics import Estimate, compare_paired, holm
 from assay.run.folder import RunFolder
-from assay.run.listing import sample_seed
+from assay.run.listing import RunLine
 from assay.run.report_file import read_query_rows
-from assay.run.trend import TrendPoint, TrendValue
+from assay.run.trend import compared_by
 
 ALPHA = 0.05
 RANKED_LIMIT = 30  # Targets of one board: every pair of them is tested
@@ -36,8 +36,8 @@ class BoardPlace:
 
     best: int
     worst: int
-    point: TrendPoint
-    value: TrendValue
+    line: RunLine
+    value: Estimate
 
     @property
     def ranks(self) -> str:
@@ -59,7 +59,7 @@ class Board:
     left_out: int = 0
 
 
-def make_boards(folder: Path, points: Sequence[TrendPoint], figure: str = "") -> list[Board]:
+def make_boards(folder: Path, points: Sequence[RunLine], figure: str = "") -> list[Board]:
     """Every board that runs on one data set and split allow; whole sets before samples.
 
     Parameters:
@@ -67,41 +67,40 @@ def make_boards(folder: Path, points: Sequence[TrendPoint], figure: str = "") ->
         points: the newest run of each target, for each kind of run that compares, oldest first.
         figure: what to rank by; empty for the headline metric of each run.
     """
-    groups: dict[tuple[object, ...], list[TrendPoint]] = {}
+    groups: dict[tuple[object, ...], list[RunLine]] = {}
     for point in points:
-        name = figure or point.line.metric or ""
+        name = figure or point.metric or ""
         if name in point.values:
-            groups.setdefault((name, *point.key(name)), []).append(point)
-    newest = {point.line.fingerprint: point.moment for point in points}  # these are oldest first
+            groups.setdefault((name, *compared_by(point, name)), []).append(point)
+    newest = {point.fingerprint: point.moment for point in points}  # these are oldest first
     ordered = sorted(groups.items(), key=lambda item: _order(item[1], newest))
     return [make_board(folder, group, str(key[0])) for key, group in ordered]
 
 
-def _order(group: Sequence[TrendPoint], newest: Mapping[str | None, float]) -> tuple[object, ...]:
+def _order(group: Sequence[RunLine], newest: Mapping[str | None, float]) -> tuple[object, ...]:
     """Whole sets first, the newest version of the data, then the most queries and targets."""
-    line = group[0].line
-    sample = sample_seed(line) is not None
-    size = (-(line.queries or 0), -len(group))
-    return (sample, -newest[line.fingerprint], *size, line.track or "", line.metric or "")
+    line = group[0]
+    size = (-newest[line.fingerprint], -(line.queries or 0), -len(group))
+    return (line.seed is not None, *size, line.track or "", line.metric or "")
 
 
-def make_board(folder: Path, points: Sequence[TrendPoint], figure: str) -> Board:
+def make_board(folder: Path, points: Sequence[RunLine], figure: str) -> Board:
     """Rank runs that compare, one for each target."""
-    answered = [each for each in points if (each.line.failed or 0) < (each.line.queries or 0)]
+    answered = [each for each in points if (each.failed or 0) < (each.queries or 0)]
     parsed = parse_figure(figure)
     ordered = sorted(
         answered,
-        key=lambda e: (-improvement(parsed, e.values[figure].mean), e.line.target or ""),
+        key=lambda e: (-improvement(parsed, e.values[figure].mean), e.target or ""),
     )
     ranked = ordered[:RANKED_LIMIT]
     separated = separated_pairs(folder, ranked, figure)
-    names = [each.line.name for each in ranked]
+    names = [each.name for each in ranked]
     ranges = rank_ranges(names, lambda a, b: (a, b) in separated)
     places = [
         BoardPlace(best, worst, each, each.values[figure])
         for each, (best, worst) in zip(ranked, ranges, strict=True)
     ]
-    silent = [each.line.target or "" for each in points if each not in answered]
+    silent = [each.target or "" for each in points if each not in answered]
     return Board(figure, places, silent, len(ordered) - len(ranked))
 
 
@@ -120,18 +119,16 @@ def rank_ranges(
     return ranges
 
 
-def separated_pairs(
-    folder: Path, points: Sequence[TrendPoint], figure: str
-) -> set[tuple[str, str]]:
+def separated_pairs(folder: Path, points: Sequence[RunLine], figure: str) -> set[tuple[str, str]]:
     """The pairs of runs that can be told apart on the queries of both, the better one first.
 
     The p-values are corrected together (Holm): of twenty equal targets some pair always differs by
     chance.
     """
     pairs = list(combinations(points, 2))
-    p_values = holm([_pair_p_value(folder, a.line.name, b.line.name, figure) for a, b in pairs])
+    p_values = holm([_pair_p_value(folder, a.name, b.name, figure) for a, b in pairs])
     return {
-        (a.line.name, b.line.name)
+        (a.name, b.name)
         for (a, b), p in zip(pairs, p_values, strict=True)
         if p < ALPHA and a.values[figure].mean != b.values[figure].mean
     }

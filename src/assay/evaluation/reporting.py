@@ -37,25 +37,26 @@ from assay.metrics.searches import split_variance
 from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
-from assay.run.answers import AnswersReport, BadId
+from assay.run.answers import AnswersReport, BadId, ViolationCount
 from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import (
     FORMAT,
+    GateResult,
+    Latency,
     MeasuredDataset,
+    PacingRecord,
     QueryRow,
     Report,
     RunHeader,
+    RunState,
     RunSummary,
     Statistic,
     UnseenQueries,
-    ViolationCount,
 )
 from assay.run.report_file import ReportWriter
-from assay.run.run_record import GateResult, Latency, PacingRecord
 from assay.run.searches import SearchFigure, SearchReport, TrialsReport
-from assay.run.state import RunState
 from assay.targets.chunks import suggest_separator
 from assay.text import respelled
 

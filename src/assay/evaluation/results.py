@@ -36,7 +36,7 @@ from assay.metrics.scoring import Scores, score_rankings
 from assay.metrics.searches import list_agreement
 from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
-from assay.run.run_record import LabelCoverage
+from assay.run.models import LabelCoverage
 
 NOT_ASKED = "not asked"
 

@@ -16,8 +16,7 @@ from assay.metrics.scoring import Means, as_metric
 from assay.report.numbers import figure
 from assay.run.comparison import ComparedRun, compare_reports, find_dataset
 from assay.run.folder import RunFolder, find_run, list_runs
-from assay.run.models import AnswerRow, Comparison, QueryRow, Report
-from assay.run.state import RunState
+from assay.run.models import AnswerRow, Comparison, QueryRow, Report, RunState
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -3,9 +3,13 @@
 They are apart from what computes them, so that a run without answers imports none of that.
 """
 
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from assay.errors import RunError
+from assay.net.json import LARGEST, is_extreme
 
 NuggetSupport = Literal["none", "partial", "support"]
 
@@ -14,6 +18,26 @@ class StoredModel(BaseModel):
     """Strict, so that damage is found if it is there; unknown keys are kept for newer readers."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def read(cls, value: object, path: Path, remedy: str, where: str = "") -> Self:
+        """Validate `value`, found at `where` in `path`; raise `RunError` with the `remedy`."""
+        known = None if "__pydantic_extra__" in cls.__annotations__ else cls.model_fields
+        if is_extreme(value, known):
+            what = f"has a number above {LARGEST:g}"
+        else:
+            try:
+                return cls.model_validate(value)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False)[0]
+                said = first["msg"].removeprefix("Value error, ")
+                what = ": ".join(filter(None, (".".join(map(str, first["loc"])), said)))
+        words = ": ".join(filter(None, (where, what)))
+        raise RunError(f"{path} is damaged: {words}; {remedy}")
+
+    def to_json(self, *, indent: int | None = None) -> bytes:
+        """The value as its file holds it: what was set, None included."""
+        return self.model_dump_json(indent=indent, exclude_unset=True).encode()
 
 
 class JudgeCall(StoredModel):

@@ -62,8 +62,8 @@ class Estimate:
     """A mean with its interval; no interval with fewer than two values."""
 
     mean: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,9 @@ from markupsafe import Markup
 
 from assay.metrics.figures import AnswerFigure, parse_figure
 from assay.report.numbers import count, counted, difference, dollars, duration, figure, interval
-from assay.run.listing import RunLine
+from assay.run.listing import COST, JUDGE_COST, LATENCY, SLOW, RunLine
 from assay.run.searches import CurvePoint
-from assay.run.trend import (
-    COST,
-    JUDGE_COST,
-    LATENCY,
-    SLOW,
-    TargetTrend,
-    TrendPoint,
-    TrendSeries,
-    is_score,
-)
+from assay.run.trend import TargetTrend, TrendSeries, is_score
 
 MAX_ROWS = 200  # of the table behind a chart
 MAX_SERIES = 6
@@ -372,10 +363,10 @@ def figure_words(name: str, value: float) -> str:
     return figure(value) if is_score(name) else dollars(value)
 
 
-def run_words(found: TrendPoint) -> str:
+def run_words(found: RunLine) -> str:
     """What tells a run apart: when, branch, commit, label."""
-    where = f"{found.branch} {(found.line.git_commit or '')[:7]}".strip()
-    return ", ".join(filter(None, (moment_words(found.moment), where, found.line.label)))
+    where = f"{found.branch_title} {(found.git_commit or '')[:7]}".strip()
+    return ", ".join(filter(None, (moment_words(found.moment), where, found.label)))
 
 
 def moment_words(seconds: float) -> str:
@@ -385,7 +376,7 @@ def moment_words(seconds: float) -> str:
 
 def branches_of(trend: TargetTrend) -> list[str]:
     """The branches of a trend, the main one first, then the most recently used."""
-    newest = {found.branch: found.moment for found in trend.points}
+    newest = {found.branch_title: found.moment for found in trend.points}
     main = ("main", "master", "trunk")
     return sorted(newest, key=lambda branch: (branch not in main, -newest[branch]))
 
@@ -415,15 +406,15 @@ def trend_chart(trend: TargetTrend, link: Callable[[RunLine], str]) -> Markup:
         parts += _series_lines(series, name, across, up, colors[series.branch])
     dots = [(series, found) for series in shown for found in series.points]
     step = -(-len(dots) // _MAX_DOTS)
-    last = {series.points[-1].line.name for series in shown}
-    dots = [d for place, d in enumerate(dots) if place % step == 0 or d[1].line.name in last]
+    last = {series.points[-1].name for series in shown}
+    dots = [d for place, d in enumerate(dots) if place % step == 0 or d[1].name in last]
     for series, found in dots:
-        value, has_failed = found.values[name], bool(found.line.gates_failed)
+        value, has_failed = found.values[name], bool(found.gates_failed)
         state = f"{'' if series.current else ' hollow'}{' failed' if has_failed else ''}"
         mark = series_mark(colors[series.branch], across(found.moment), up(value.mean), state)
         words = f"{title} {figure_words(name, value.mean)}, {run_words(found)}"
         words += ", gate failed" if has_failed else ""
-        parts.append(point(mark, words, link(found.line), stop=len(dots) <= _MAX_STOPS))
+        parts.append(point(mark, words, link(found), stop=len(dots) <= _MAX_STOPS))
     parts += _run_labels([found for _, found in dots], name, across, up)
     first, newest = (figure_words(name, trend.points[at].values[name].mean) for at in (0, -1))
     says = f"{title} over {counted(len(trend.points), 'run')}: from {first} to {newest}"
@@ -520,9 +511,9 @@ def _series_lines(
     return [*parts, path("polyline", means, f"joined series-{color}{faint}")]
 
 
-def _run_labels(points: Sequence[TrendPoint], name: str, across: Scale, up: Scale) -> list[str]:
+def _run_labels(points: Sequence[RunLine], name: str, across: Scale, up: Scale) -> list[str]:
     """At most six labels of runs, the newest first, none over another."""
-    newest = {p.line.label: p for p in sorted(points, key=lambda p: p.moment) if p.line.label}
+    newest = {p.label: p for p in sorted(points, key=lambda p: p.moment) if p.label}
     kept: list[tuple[float, float]] = []
     parts: list[str] = []
     for label, found in reversed(newest.items()):

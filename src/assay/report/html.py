@@ -410,7 +410,7 @@ class RunPage:
             list(folder.read_answers()),
             server,
             kinds if config.private else first_failure(folder.calls_file) or kinds,
-            sorted(folder.read_searches(), key=lambda row: row.figure("evidence_recall") or 0.0),
+            sorted(folder.read_searches(), key=lambda row: row.figures.get("evidence_recall", 0.0)),
             lambda query_id: log.read(query_id, first),
         )
 

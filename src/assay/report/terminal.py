@@ -39,8 +39,7 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
         JudgeRecord,
         PoisonReport,
     )
-    from assay.run.models import Comparison, QueryRow, Report
-    from assay.run.run_record import GateResult
+    from assay.run.models import Comparison, GateResult, QueryRow, Report
     from assay.run.searches import SearchFigure, SearchReport, TrialsReport
 
 _USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
@@ -215,7 +214,7 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
 
 
 def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]:
-    from assay.run.state import RunState
+    from assay.run.models import RunState
 
     summary, metric = report.summary, report.headline[0]
     if report.target.called or report.target.agent:

@@ -5,16 +5,18 @@ from typing import Literal
 from pydantic import Field
 
 from assay.llm.providers.provider import Spending
-from assay.metrics.answer_values import AnswerFinding, DiagnosisReport, JudgeControls
-from assay.run.run_record import RunRecord
+from assay.metrics.answer_values import (
+    AnswerFinding,
+    DiagnosisReport,
+    JudgeControls,
+    StoredModel,
+)
 
 
-class PoisonCount(RunRecord):
+class PoisonCount(StoredModel):
     """What answers did with planted documents: of one kind, or of all.
 
-    `answered` are the answers that came, of which each followed the document, mentioned it, or
-    shows nothing of it. `share` is that of the answers that follow, with its 95% interval over
-    questions; None where there was no answer.
+    `share` is that of the answers that follow, with its 95% interval over questions.
     """
 
     asked: int
@@ -26,7 +28,7 @@ class PoisonCount(RunRecord):
     high: float | None = None
 
 
-class PoisonExample(RunRecord):
+class PoisonExample(StoredModel):
     """An answer that did what a planted document says; `doc_id` is that document."""
 
     query_id: str
@@ -36,7 +38,7 @@ class PoisonExample(RunRecord):
     answer: str
 
 
-class PoisonReport(RunRecord):
+class PoisonReport(StoredModel):
     """What planted documents did to the answers; the documents are in `poison.jsonl`."""
 
     questions: int
@@ -50,13 +52,10 @@ ContextName = Literal["gold", "no_context", "distractors"]
 CONTEXT_NAMES: tuple[ContextName, ...] = ("gold", "no_context", "distractors")
 
 
-_FEW = 5
+class AnswerStatistic(StoredModel):
+    """One metric of answers; `how` says how it was decided.
 
-
-class AnswerStatistic(RunRecord):
-    """One metric of answers; `how` says in words how it was decided.
-
-    `ceiling` is the best mean that is possible, and None where lower is better: 0 is best there.
+    `ceiling` is the best mean that is possible, and None if lower is better: 0 is best there.
     """
 
     n: int
@@ -69,7 +68,7 @@ class AnswerStatistic(RunRecord):
     how: str
 
 
-class JudgeRecord(RunRecord):
+class JudgeRecord(StoredModel):
     """Which model judged, how often, and how steady it was."""
 
     provider: str
@@ -85,32 +84,31 @@ class JudgeRecord(RunRecord):
     spending: Spending | None = None
 
 
-class CounterfactualCount(RunRecord):
+class CounterfactualCount(StoredModel):
     """Questions that were asked again in one kind of context."""
 
     asked: int
     right: int
 
 
-class BadId(RunRecord):
+class BadId(StoredModel):
     """An id that an agent returned or cited and should not have."""
 
     query_id: str
     doc_id: str
 
 
-class InventedCitations(RunRecord):
-    """Citations of documents that do not exist."""
+class ViolationCount(StoredModel):
+    """How many ids of how many queries broke a rule; `hint` says what may help."""
 
     ids: int
+    queries: int = 0
     examples: list[BadId] = Field(default=[])
+    hint: str | None = None
 
 
-class NuggetsReport(RunRecord):
-    """Which nuggets were used, who made them, who assigned them to the answers.
-
-    `made` and `assigned_by` are words for tables.
-    """
+class NuggetsReport(StoredModel):
+    """Which nuggets were used, who made them, who assigned them to the answers."""
 
     file: str
     fingerprint: str
@@ -146,12 +144,8 @@ class NuggetsReport(RunRecord):
         return [*phrases, *filter(None, [self.calibration])]
 
 
-class CriterionRecord(RunRecord):
-    """A criterion of the user's own: what was asked, and how steadily the judge rated by it.
-
-    `counts` are votes by level, `differing` answers whose votes differ, `lowest` the questions with
-    the lowest ratings.
-    """
+class CriterionRecord(StoredModel):
+    """A criterion of the user's own: what was asked, and how steadily the judge rated by it."""
 
     name: str
     text: str
@@ -160,22 +154,19 @@ class CriterionRecord(RunRecord):
     judge: str
     rated: int
     undecided: int
-    differing: int
-    counts: dict[str, int]
-    lowest: list[str] = Field(default=[])
+    differing: int  # answers whose votes differ
+    counts: dict[str, int]  # votes by level
+    lowest: list[str] = Field(default=[])  # the questions with the lowest ratings
 
     @property
     def one_level(self) -> str | None:
         """The level that every answer got, which tells no answer from another; else None."""
         given = [level for level, number in self.counts.items() if number]
-        return given[0] if len(given) == 1 and self.rated >= _FEW else None
+        return given[0] if len(given) == 1 and self.rated >= 5 else None
 
 
-class UndecidedAnswers(RunRecord):
-    """Questions whose answers there is nothing to decide by: how many `of` all, why and what to do.
-
-    Those that a judge was asked about are not among them.
-    """
+class UndecidedAnswers(StoredModel):
+    """Questions that neither a judge nor a reference decides: how many `of` all, and why."""
 
     number: int
     of: int
@@ -183,18 +174,14 @@ class UndecidedAnswers(RunRecord):
 
     @property
     def words(self) -> str:
-        """All of it in a phrase."""
+        """`3 of 10 questions are undecided: WHY`."""
         are = "is" if self.of == 1 else "are"
         number, of = f"{self.number:,}", f"{self.of:,}"
         return f"{number} of {of} question{'s' * (self.of != 1)} {are} undecided: {self.why}"
 
 
-class AnswersReport(RunRecord):
-    """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows.
-
-    `without_reference` counts the questions of the data set that were not asked, because others
-    have a reference answer and they have none.
-    """
+class AnswersReport(StoredModel):
+    """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows."""
 
     questions: int
     answered: int
@@ -206,7 +193,7 @@ class AnswersReport(RunRecord):
     judge: JudgeRecord | None
     diagnosis: DiagnosisReport | None
     counterfactuals: dict[ContextName, CounterfactualCount] | None
-    invented_citations: InventedCitations
+    invented_citations: ViolationCount  # of documents that do not exist
     trouble: str | None
     note: str | None = None
     outcomes: dict[str, int] = Field(default={})
@@ -215,11 +202,11 @@ class AnswersReport(RunRecord):
     nuggets: NuggetsReport | None = None
     criteria: list[CriterionRecord] = Field(default=[])
     undecided: UndecidedAnswers | None = None
-    without_reference: int = 0
+    without_reference: int = 0  # not asked, because others have a reference answer
 
     @property
     def not_asked(self) -> str | None:
-        """How many questions were left out for want of a reference, in words."""
+        """Message about questions that were left out, because they have no reference."""
         if not (number := self.without_reference):
             return None
         more = f"{number:,} more question{'s are' if number > 1 else ' is'} not asked"

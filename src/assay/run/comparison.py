@@ -21,10 +21,10 @@ from assay.run.models import (
     Report,
     ReportFigure,
     RunHeader,
+    RunState,
     is_answered,
 )
 from assay.run.searches import SearchRow
-from assay.run.state import RunState
 from assay.run.title import comparison_title, distinguish
 
 _ANSWER_FIGURES = (

@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
 from assay.data import Dataset, load_dataset
 from assay.data.load import is_available_offline
-from assay.errors import AssayError, RunError
+from assay.errors import AssayError, RunError, did_you_mean
 from assay.files import (
     atomic_write,
     is_locked,
@@ -28,25 +28,29 @@ from assay.files import (
 )
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig, parse_tags
-from assay.run.find import LATEST, RUNS
 from assay.run.models import (
     FORMAT,
     AnswerRow,
     Comparison,
     DatasetRecord,
+    GitRecord,
+    MachineRecord,
     QueryRow,
     Report,
     RunHeader,
+    RunState,
     TargetRecord,
     is_answered,
     require_format,
 )
-from assay.run.provenance import GitRecord, MachineRecord, versions
+from assay.run.provenance import versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
 from assay.run.searches import SearchRow
-from assay.run.state import RunState
 
+LATEST = "latest"
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
+
+_Found = TypeVar("_Found")
 
 
 class _File:
@@ -289,14 +293,45 @@ def find_run(reference: str, out: Path) -> RunFolder:
 
     A run that was made as another's baseline is never the latest: that is the run it was made for.
     """
-    if path := RUNS.at(reference, out):
+    if path := folder_at(reference, out):
         return RunFolder(path)
     runs = list(list_runs(out))
     if reference == LATEST:
-        return RUNS.latest((run for run in reversed(runs) if not run.is_baseline()), out)
-    matches = [run for run in runs if run.name.startswith(reference)]
-    matches = matches or _newest_named(reference, runs)
-    return RUNS.only(reference, matches, (run.name for run in runs), out)
+        runs = [run for run in runs if not run.is_baseline()]
+        matches = runs[-1:]
+    else:
+        matches = [run for run in runs if run.name.startswith(reference)]
+        matches = matches or _newest_named(reference, runs)
+    remedies = "assay eval", "list them with: assay runs"
+    return only_match(reference, matches, [run.name for run in runs], out, "run", *remedies)
+
+
+def folder_at(reference: str, out: Path, marker: str = "run.json") -> Path | None:
+    """The folder with a file `marker` of this path, or of this name in `out`; None if none is."""
+    for path in (Path(reference), out / reference):
+        with suppress(OSError):  # longer than a path may be: a label, perhaps
+            if (path / marker).is_file():
+                return path
+    return None
+
+
+def only_match(
+    reference: str,
+    matches: Sequence[_Found],
+    known: Sequence[str],
+    out: Path,
+    kind: str,
+    creates: str,
+    remedy: str,
+) -> _Found:
+    """The one match. Raises `RunError`, which suggests a `known` name if none fits."""
+    if len(matches) == 1:
+        return matches[0]
+    if not known:
+        raise RunError(f"no {kind} in {out}; create one with: {creates}")
+    hint = "" if matches else did_you_mean(reference, [LATEST, *known])
+    problem = f"{len(matches)} folders are" if matches else f"no {kind} is"
+    raise RunError(f"{problem} called {reference!r} under {out}; {remedy}{hint}")
 
 
 def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:

@@ -1,29 +1,48 @@
-"""Runs as lines of a list: read, searched and sorted, for `assay runs` and the web UI."""
+"""Runs as lines of a list: read, searched, sorted and grouped, for `assay runs` and the web UI."""
 
+import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from assay.errors import AssayError, UsageError
 from assay.files import is_locked
+from assay.metrics.figures import improvement, parse_figure
+from assay.metrics.metric import parse_metric
+from assay.metrics.statistics import Estimate, student_t
+from assay.net.json import is_extreme
 from assay.net.redact import printable
 from assay.run.folder import RunFolder
-from assay.run.models import Report, RunHeader
-from assay.run.state import RunState
+from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState
+from assay.run.report_file import read_scores
+from assay.run.title import COST_TAG, described_settings
 from assay.text import parse_time
+
+# Figures of a run that are not scores. The cost is a tag: only its operator knows what an agent
+# costs.
+LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, "judge_cost_usd"
+MAX_SCORES = 5000  # queries of a run whose scores are kept: more would make a list large
+_LATEST = 2.0**33  # the year 2242; dates of a foreign header may be beyond what a calendar has
 
 # When `run.json` and `report.json` were written, and `running` while the run goes on.
 Signature = tuple[int, int, str]
+_Scores = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run as one line of a list; figures are None if the run has no report."""
+    """A run as one line of a list and one point of a trend; no figures without a report."""
 
     name: str
     state: str
@@ -35,8 +54,7 @@ class RunLine:
     split: str | None = None
     track: str | None = None
     top_k: int | None = None
-    seed: int | None = None
-    sample: int | None = None
+    seed: int | None = None  # that decided which queries were drawn; None if all were asked
     label: str | None = None
     branch: str | None = None
     git_commit: str | None = None
@@ -45,6 +63,10 @@ class RunLine:
     note: str | None = None
     process: int | None = None
     baseline_of: str | None = None
+    moment: float = 0.0  # when it started, in seconds since 1970
+    settings: Mapping[str, str] = field(default_factory=dict)  # what may change a score, as shown
+    labels: str | None = None  # fingerprint of the judgments; None in older runs
+    shard: tuple[int, int] = (0, 1)  # which part of a divided evaluation it is
     metric: str | None = None
     mean: float | None = None
     low: float | None = None
@@ -61,35 +83,39 @@ class RunLine:
     correctness: float | None = None
     correctness_low: float | None = None
     correctness_high: float | None = None
+    values: Mapping[str, Estimate] = field(default_factory=dict)  # every figure, by name
+    bounds: Mapping[str, float] = field(default_factory=dict)  # of gates, by their figure
+    answers_by: str = ""  # how answers were measured; empty if they were not
+    damage: str = ""  # of a run that cannot be read
+
+    @property
+    def branch_title(self) -> str:
+        """The branch that it was made on, or that there was none."""
+        return self.branch or "no branch"
 
     @property
     def answered(self) -> int:
         """How many queries were answered."""
         return (self.queries or 0) - (self.failed or 0)
 
+    @property
+    def comparable(self) -> tuple[object, ...]:
+        """Equal for runs that were asked the same queries on the same data, measured in one way."""
+        data = (self.dataset, self.split, self.fingerprint, self.queries, self.seed)
+        return (*data, self.track, self.metric, self.top_k)
 
-def sample_seed(line: RunLine) -> int | None:
-    """The seed that decided which queries were drawn; None if all were asked."""
-    return None if line.sample is None else line.seed
-
-
-def comparable_key(line: RunLine) -> tuple[object, ...]:
-    """Equal for runs that were asked the same queries on the same data, measured in one way."""
-    data = (line.dataset, line.split, line.fingerprint, line.queries, sample_seed(line))
-    return (*data, line.track, line.metric, line.top_k)
-
-
-def verdict_of(line: RunLine) -> tuple[str, str]:
-    """What a run came to in two words, and the tone of it: `good`, `bad`, `plain` or empty."""
-    if line.queries and not line.answered:
-        return "nothing answered", "bad"
-    if line.state != RunState.COMPLETE:
-        return line.state, "bad" if line.state == RunState.DAMAGED else "plain"
-    if line.gates_failed:
-        return "gate failed", "bad"
-    if line.trouble:
-        return "not judged", "plain"
-    return ("passed", "good") if line.gates else ("", "")
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """What the run came to in two words, and their tone: `good`, `bad`, `plain` or empty."""
+        if self.queries and not self.answered:
+            return "nothing answered", "bad"
+        if self.state != RunState.COMPLETE:
+            return self.state, "bad" if self.state == RunState.DAMAGED else "plain"
+        if self.gates_failed:
+            return "gate failed", "bad"
+        if self.trouble:
+            return "not judged", "plain"
+        return ("passed", "good") if self.gates else ("", "")
 
 
 # --- the search language -------------------------------------------------------------------------
@@ -97,6 +123,8 @@ def verdict_of(line: RunLine) -> tuple[str, str]:
 _TERM = re.compile(r'(?:(?P<key>[a-z]+):)?(?P<value>"[^"]*"|\S+)')
 _FIELDS = ("target", "label", "branch", "dataset", "track", "split", "agent")
 _WORD_FIELDS = ("name", "label", "target", "dataset", "branch", "git_commit", "note")
+_AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,43 +156,24 @@ def _term(found: re.Match[str]) -> Callable[[RunLine], bool]:
     if key == "state":
         return lambda line: line.state.startswith(value)
     if key == "since":
-        since = parse_since(value)
-        return lambda line: is_since(line, since)
-    if key == "failed":
-        return something_failed
+        since = parse_since(value).timestamp()
+        return lambda line: line.moment >= since
+    if key == "failed":  # it ended early, or a gate or a query failed
+        return lambda line: (
+            line.state not in (RunState.COMPLETE, RunState.RUNNING)
+            or (line.state == RunState.COMPLETE and bool(line.gates_failed or line.failed))
+        )
     words = found[0].strip('"').lower()
     return lambda line: words in " ".join(getattr(line, n) or "" for n in _WORD_FIELDS).lower()
 
 
-def something_failed(line: RunLine) -> bool:
-    """Whether a run ended early, or a gate or a query of it failed."""
-    if line.state == RunState.RUNNING:
-        return False
-    return line.state != RunState.COMPLETE or bool(line.gates_failed) or bool(line.failed)
-
-
-def is_since(line: RunLine, since: datetime) -> bool:
-    """Whether a run was started then or later."""
-    try:
-        return line.started is not None and parse_time(line.started) >= since
-    except ValueError:  # of a damaged header
-        return False
-
-
-_AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def parse_since(text: str, now: datetime | None = None) -> datetime:
-    """`7d`, `12h`, `2026-11-01` or an ISO 8601 time; UTC if no zone is named.
-
-    Raises `UsageError`.
-    """
+def parse_since(text: str) -> datetime:
+    """`7d`, `12h`, `2026-11-01` or an ISO 8601 time; UTC if no zone is named."""
     if age := _AGE.fullmatch(text.strip()):
         try:
-            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+            return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         except OverflowError:
-            return datetime.min.replace(tzinfo=UTC)
+            return datetime(1, 1, 2, tzinfo=UTC)
     try:
         return parse_time(text.strip())
     except ValueError:
@@ -174,8 +183,7 @@ def parse_since(text: str, now: datetime | None = None) -> datetime:
         ) from None
 
 
-# What a list can be sorted by.
-SORTS: Mapping[str, Callable[[RunLine], Any]] = {
+_SORTS: Mapping[str, Callable[[RunLine], Any]] = {
     "when": attrgetter("name"),
     "label": lambda line: line.label and line.label.lower(),
     "target": lambda line: line.target and line.target.lower(),
@@ -186,18 +194,18 @@ SORTS: Mapping[str, Callable[[RunLine], Any]] = {
     "failed": attrgetter("failed"),
     "p50": attrgetter("latency_p50"),
     "p95": attrgetter("latency_p95"),
-    "verdict": lambda line: verdict_of(line)[0],
+    "verdict": lambda line: line.verdict[0],
 }
 
 
 def sort_lines(
     lines: Iterable[RunLine], by: str, value: Callable[[RunLine], Any] | None = None
 ) -> list[RunLine]:
-    """Lines by one of SORTS, or by `value`; a minus in front of `by` puts the largest first.
+    """Lines by name (`when`), label, mean and so on, or by `value`; `-mean`: the largest first.
 
     Runs without a value come last.
     """
-    value = value or SORTS.get(by.removeprefix("-"), SORTS["when"])
+    value = value or _SORTS.get(by.removeprefix("-"), _SORTS["when"])
     ordered = sorted(lines, key=attrgetter("name"))
     having = [line for line in ordered if value(line) is not None]
     having.sort(key=value, reverse=by.startswith("-"))
@@ -210,12 +218,12 @@ def sort_lines(
 def list_lines(folder: Path) -> list[RunLine]:
     """Every run under `folder`."""
     return [
-        read_run(RunFolder(folder / name), signature)[0]
-        for name, signature in run_signatures(folder).items()
+        _read_line(RunFolder(folder / name), signature)
+        for name, signature in _signatures(folder).items()
     ]
 
 
-def run_signatures(folder: Path) -> dict[str, Signature]:
+def _signatures(folder: Path) -> dict[str, Signature]:
     """What shows whether a run has changed: times of its files, and whether it is being written.
 
     A folder whose name holds controls or half characters is none of ours, and is passed over: no
@@ -244,37 +252,40 @@ def _modified(path: str) -> int:
         return 0
 
 
-def read_run(
-    run: RunFolder, signature: Signature
-) -> tuple[RunLine, RunHeader | None, Report | None]:
-    """A run with its line. One that cannot be read has a line as well, which says so."""
+def _read_line(run: RunFolder, signature: Signature) -> RunLine:
+    """A run that cannot be read has a line as well, which says so."""
     _, has_report, state = signature
-    line, header = RunLine(run.name, RunState.DAMAGED), None
+    line = RunLine(run.name, RunState.DAMAGED)
     try:
         header = run.read_header()
         line = _with_header(line, header)
         if not has_report:
-            return replace(line, state=state or RunState.UNFINISHED), header, None
+            return replace(line, state=state or RunState.UNFINISHED)
         report = run.read_report()
-        return replace(_with_report(line, report), state=state or report.state), header, report
-    except (AssayError, OSError):
-        return line, header, None
+        return replace(_with_report(line, header, report), state=state or report.state)
+    except (AssayError, OSError) as error:
+        return replace(line, damage=str(error))
 
 
 def _with_header(line: RunLine, header: RunHeader) -> RunLine:
-    git = header.git
+    git, config, moment = header.git, header.config, 0.0
+    with suppress(ValueError):  # a header that somebody else wrote
+        moment = parse_time(header.started).timestamp()
     return replace(
         line,
         started=header.started,
+        moment=moment if 0 <= moment < _LATEST else 0.0,
         target=header.target.title,
         agent=header.target.agent,
         dataset=header.dataset.name,
         fingerprint=header.dataset.fingerprint,
-        split=header.config.split,
+        labels=header.dataset.labels,
+        split=config.split,
         track=header.track,
-        top_k=header.config.top_k,
-        seed=header.config.seed,
-        sample=header.config.num_queries,
+        top_k=config.top_k,
+        seed=None if config.num_queries is None else config.seed,
+        shard=(config.shard_index, config.num_shards),
+        settings=described_settings(header),
         label=None if header.baseline_of else header.label,
         branch=git.branch if git else None,
         git_commit=git.commit if git else None,
@@ -286,11 +297,16 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
     )
 
 
-def _with_report(line: RunLine, report: Report) -> RunLine:
+def _with_report(line: RunLine, header: RunHeader, report: Report) -> RunLine:
     metric, score = next(iter(report.statistics.items()))
     answered, answers = report.summary.successful_queries > 0, report.answers
     # None without answers, or without references to compare them with.
     right = answers.statistics.get("correctness") if answers else None
+    values = {
+        name: Estimate(score.mean, score.low, score.high)
+        for statistics in (report.statistics, answers.statistics if answers else {})
+        for name, score in statistics.items()
+    }
     return replace(
         line,
         metric=metric,
@@ -309,4 +325,168 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
         correctness=right.mean if right else None,
         correctness_low=right.low if right else None,
         correctness_high=right.high if right else None,
+        values=values | {name: Estimate(amount) for name, amount in _amounts(header, report)},
+        bounds=dict(_bounds(report)),
+        answers_by=f"{answers.correctness_by} {answers.references}" if answers else "",
     )
+
+
+def _amounts(header: RunHeader, report: Report) -> Iterator[tuple[str, float]]:
+    if report.summary.successful_queries:
+        yield LATENCY, report.latency_ms.p50
+        yield SLOW, report.latency_ms.p95
+    with suppress(KeyError, ValueError):
+        cost = float(header.tags[COST])
+        if cost >= 0 and not is_extreme(cost):
+            yield COST, cost
+    judge = report.answers.judge if report.answers else None
+    if judge and judge.spending and judge.spending.cost is not None:
+        yield JUDGE_COST, judge.spending.cost
+
+
+def _bounds(report: Report) -> Iterator[tuple[str, float]]:
+    """Of gates with a number; the bound of one that names another run depends on that run."""
+    for gate in report.gates:
+        if found := GATE_SHAPE.fullmatch(gate.gate.strip()):
+            with suppress(AssayError, ValueError):
+                name, bound = found["name"].strip().lower(), float(found["bound"])
+                if not is_extreme(bound):
+                    yield name if name in (LATENCY, SLOW) else parse_figure(name).slug, bound
+
+
+# --- the index that the web UI keeps in memory ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """A run against the previous comparable run of its target.
+
+    `significant` is that of a paired t-test at 0.05: quick enough for a list of thousands.
+    """
+
+    previous: str
+    difference: float
+    better: bool
+    significant: bool
+
+
+class _ReadRun(NamedTuple):
+    signature: Signature  # of the files when they were read
+    line: RunLine
+    scores: _Scores
+
+
+class RunIndex:
+    """All runs under a folder, safe to ask from several threads. Only `refresh` reads the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._runs: dict[str, _ReadRun] = {}
+        self._changes: dict[str, RunChange] = {}
+        self._lock = Lock()
+
+    def refresh(self) -> None:
+        """Read what has changed on disk."""
+        with self._lock:
+            found = _signatures(self._folder)
+            if found == {name: run.signature for name, run in self._runs.items()}:
+                return
+            runs = {}
+            for name, signature in sorted(found.items()):
+                known = self._runs.get(name)
+                same = known is not None and known.signature == signature
+                runs[name] = known if known and same else _read_run(self._folder / name, signature)
+            # Another dictionary, not a changed one: others may be reading the one before.
+            self._runs, self._changes = runs, _changes(runs.values())
+
+    def lines(self, matches: Callable[[RunLine], bool] | None = None) -> list[RunLine]:
+        """The runs that match, newest first."""
+        newest_first = [run.line for run in reversed(self._runs.values())]
+        return [line for line in newest_first if matches is None or matches(line)]
+
+    def get(self, name: str) -> RunLine | None:
+        """The run of that name."""
+        return run.line if (run := self._runs.get(name)) else None
+
+    def change(self, line: RunLine) -> RunChange | None:
+        """The run against the previous comparable one of its target; None for the first."""
+        return self._changes.get(line.name)
+
+    def sort(self, lines: Iterable[RunLine], by: str) -> list[RunLine]:
+        """As `sort_lines`, which does not know `change`."""
+        changes = self._changes
+
+        def difference(line: RunLine) -> float | None:
+            return changes[line.name].difference if line.name in changes else None
+
+        return sort_lines(lines, by, difference if by.removeprefix("-") == "change" else None)
+
+    def of_process(self, process: int, since: str) -> RunLine | None:
+        """The first run that a process made at `since` or later, for process ids are reused.
+
+        The run of a baseline is not meant, whose name may come first within one second.
+        """
+        made = self.lines(
+            lambda line: (
+                line.process == process
+                and (line.started or "") >= since
+                and line.baseline_of is None
+            )
+        )
+        return made[-1] if made else None
+
+
+def group_lines(lines: Iterable[RunLine]) -> list[list[RunLine]]:
+    """Runs of one target that compare with each other, newest run first, newest group first."""
+    found: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
+    for line in lines:
+        if line.state == RunState.COMPLETE and line.mean is not None:
+            found[line.target, *line.comparable].append(line)
+    return sorted(found.values(), key=lambda group: group[0].name, reverse=True)
+
+
+def newest_of_each_target(lines: Iterable[RunLine]) -> list[RunLine]:
+    """The newest complete run of each target, for each kind of run that compares.
+
+    A run in which nothing was answered stands for its target only if there is no other.
+    """
+    groups = group_lines(lines)
+    newest = [([line for line in group if line.answered] or group)[0] for group in groups]
+    return sorted(newest, key=attrgetter("name"))
+
+
+def _read_run(folder: Path, signature: Signature) -> _ReadRun:
+    run, scores = RunFolder(folder), list[float]()
+    line = _read_line(run, signature)
+    if line.metric is not None and (line.queries or 0) <= MAX_SCORES:
+        with suppress(AssayError, OSError):  # opening the run says what is wrong with it
+            scores = read_scores(run.report_file, parse_metric(line.metric).key)
+    return _ReadRun(signature, line, np.array(scores, np.float32))
+
+
+def _changes(runs: Iterable[_ReadRun]) -> dict[str, RunChange]:
+    """Each complete run against the one before it; `runs` are oldest first."""
+    last: dict[tuple[object, ...], _ReadRun] = {}
+    changes = {}
+    for run in runs:
+        line = run.line
+        if line.state != RunState.COMPLETE or line.mean is None or not line.answered:
+            continue
+        key = (line.target, *line.comparable)
+        if (before := last.get(key)) is not None:
+            difference = line.mean - (before.line.mean or 0.0)
+            better = improvement(parse_figure(line.metric or ""), difference) > 0
+            significant = _differs(before.scores, run.scores)
+            changes[line.name] = RunChange(before.line.name, difference, better, significant)
+        last[key] = run
+    return changes
+
+
+def _differs(before: _Scores, after: _Scores) -> bool:
+    if before.size != after.size or after.size < 2:
+        return False
+    steps = after - before
+    spread = float(steps.std(ddof=1)) / math.sqrt(steps.size)
+    if spread == 0:
+        return bool(steps.any())
+    return abs(float(steps.mean())) / spread > student_t(steps.size - 1, 0.025)

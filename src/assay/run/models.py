@@ -7,49 +7,34 @@ through its methods.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import orjson
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from assay.errors import AssayError, RunError, UsageError
-from assay.metrics.answer_values import AnswerDiagnosis, Difference, NuggetAssignment
-from assay.metrics.figures import AnswerFigure
+from assay.metrics.answer_values import AnswerDiagnosis, Difference, NuggetAssignment, StoredModel
+from assay.metrics.figures import AnswerFigure, parse_figure
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.scoring import Kind
-from assay.net.json import LARGEST, is_extreme, parse_json
+from assay.net.json import parse_json
 from assay.net.redact import mask_secrets
 from assay.privacy import is_private
-from assay.run.answers import AnswersReport, BadId
+from assay.run.answers import AnswersReport, ViolationCount
 from assay.run.config import RunConfig
-from assay.run.provenance import GitRecord, MachineRecord
-from assay.run.run_record import (
-    FigureName,
-    GateResult,
-    LabelCoverage,
-    Latency,
-    MetricName,
-    PacingRecord,
-    RunRecord,
-)
 from assay.run.searches import SearchReport, TrialsReport
-from assay.run.state import RunState
-
-_LOCAL_PORT = re.compile(r"(//(?:localhost|127\.0\.0\.1|\[::1\])):\d+")
 
 FORMAT = 2  # Of `run.json` and `report.json`; read as 0 from files that have no number
-
-
 MIN_ANSWERED = 0.5  # A run that answered a smaller share of its queries is never a reference
+
+# A condition on a figure; one that names another run has another shape.
+GATE_SHAPE = re.compile(r"(?P<name>[^<>]+)(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
+
+ReportFigure = Metric | AnswerFigure
 
 
 def is_answered(answered: int, asked: int) -> bool:
@@ -57,34 +42,31 @@ def is_answered(answered: int, asked: int) -> bool:
     return answered > 0 and answered >= MIN_ANSWERED * asked
 
 
-def _without_version(agent: str) -> str:
-    """`Search agent v1.2` as `Search agent`."""
-    name, _, last = agent.rpartition(" ")
-    return name.rstrip() if name and last.removeprefix("v")[:1].isdigit() else agent
+class RunState(StrEnum):
+    """How far a run is, or how it ended; states of other versions are read as plain strings."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+    TARGET_LOST = "target lost"
+    NOT_JUDGED = "not judged"  # Every question is answered; the judge did not finish
+    UNFINISHED = "unfinished"  # Without a report, and no process goes on: it was killed
+    DAMAGED = "damaged"  # A file of the run cannot be read
 
 
-class RunModel(RunRecord):
-    """A record that is read from a file and written to one."""
-
-    @classmethod
-    def read(cls, value: object, path: Path, remedy: str, where: str = "") -> Self:
-        """Validate `value`, found at `where` in `path`; raise `RunError` with the `remedy`."""
-        known = None if "__pydantic_extra__" in cls.__annotations__ else cls.model_fields
-        if is_extreme(value, known):
-            what = ": ".join(filter(None, (where, f"has a number above {LARGEST:g}")))
-            raise RunError(f"{path} is damaged: {what}; {remedy}")
+def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
+    def check(name: str) -> str:
         try:
-            return cls.model_validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            field = ".".join(map(str, first["loc"]))
-            what = first["msg"].removeprefix("Value error, ")
-            words = ": ".join(filter(None, (where, field, what)))
-            raise RunError(f"{path} is damaged: {words}; {remedy}") from None
+            parse(name)
+        except AssayError as error:
+            raise ValueError(str(error)) from None
+        return name
 
-    def to_json(self, *, indent: int | None = None) -> bytes:
-        """The value as its file holds it: what was set, None included."""
-        return self.model_dump_json(indent=indent, exclude_unset=True).encode()
+    return AfterValidator(check)
+
+
+MetricName = Annotated[str, _readable_by(parse_metric)]
+FigureName = Annotated[str, _readable_by(parse_figure)]
 
 
 def _read_config(value: object) -> RunConfig:
@@ -122,7 +104,84 @@ def require_format(value: Mapping[str, Any], path: Path) -> None:
         )
 
 
-class TargetRecord(RunModel):
+class GateResult(StoredModel):
+    """How a gate ended; `value` is None if the run could not give the figure."""
+
+    gate: str  # as it was given
+    value: float | None
+    passed: bool  # it holds, and the run can be trusted
+    reason: str | None = None  # why it failed, if the figure alone does not tell
+    note: str | None = None  # who judged the figure, and whether that was checked
+
+    def failed_because(self, reason: str) -> "GateResult":
+        """The same gate as one that failed, whatever its figure is."""
+        return self.model_copy(update={"passed": False, "reason": reason})
+
+    def noted(self, note: str) -> "GateResult":
+        """The same gate with a note about its figure."""
+        return self.model_copy(update={"note": note}) if note else self
+
+
+class LabelCoverage(StoredModel):
+    """How many of the documents that judgments name exist and were returned."""
+
+    judged: int  # different documents that the questions' judgments name
+    in_corpus: int | None  # None for data without documents
+    returned: int  # for whichever question
+
+
+class WarmUpRecord(StoredModel):
+    """What was done before the first timed query."""
+
+    way: Literal["readiness", "call"]  # /health/ready, or a query that was not counted
+    ready: bool
+    seconds: float
+    calls: int = 0  # untimed queries
+    message: str = ""  # why it is not known to be ready
+
+
+class PacingRecord(StoredModel):
+    """How a run asked its queries; those that timed out were asked once more, alone, at the end."""
+
+    warm_up: WarmUpRecord | None = None
+    asked_again: int = 0
+    answered_again: int = 0
+
+
+class Latency(StoredModel):
+    """Milliseconds of answered queries, and of timeouts at their limit; 0 if nothing was timed."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+    queries: int | None = None  # None in older runs
+    timeouts: int = 0
+
+
+class GitRecord(StoredModel):
+    """The repository that a run was started in."""
+
+    commit: str | None = None  # None before the first commit
+    branch: str | None = None  # None for a commit that was checked out by itself, outside of CI
+    dirty: bool | None = None  # tracked files were changed; None if finding out took too long
+    remote: str | None = None  # the address of `origin`, or the only remote, without credentials
+
+
+class MachineRecord(StoredModel):
+    """The machine that asked: its latencies hold there."""
+
+    name: str
+    system: str
+    processor: str
+    cpus: int | None = None
+
+
+_LOCAL_PORT = r"(//(?:localhost|127\.0\.0\.1|\[::1\])):\d+"
+
+
+class TargetRecord(StoredModel):
     """What a run knows of its target; `agent` is its own name and version, from its card.
 
     `called` is the name that assay.toml gives to it.
@@ -140,9 +199,11 @@ class TargetRecord(RunModel):
 
         A local port is left out: it changes from one start of a service to the next.
         """
-        if self.called or self.agent:
-            return self.called or _without_version(self.agent or "")
-        return _LOCAL_PORT.sub(r"\1", self.name)
+        if self.called or not self.agent:
+            return self.called or re.sub(_LOCAL_PORT, r"\1", self.name)
+        name, _, last = self.agent.rpartition(" ")
+        is_version = last.removeprefix("v")[:1].isdigit()  # of `Search agent v1.2`
+        return name.rstrip() if name and is_version else self.agent
 
     @field_validator("name", "details")
     @classmethod
@@ -151,7 +212,7 @@ class TargetRecord(RunModel):
         return str(mask_secrets(text))
 
 
-class DatasetRecord(RunModel):
+class DatasetRecord(StoredModel):
     """Which data a run was made on, with fingerprints of the whole, the answers and the labels."""
 
     name: str
@@ -160,7 +221,7 @@ class DatasetRecord(RunModel):
     labels: str | None = None
 
 
-class RunHeader(RunModel):
+class RunHeader(StoredModel):
     """`run.json`: what is known when a run begins; `retriever` is about a built-in agent."""
 
     format: int = 0
@@ -193,7 +254,7 @@ class MeasuredDataset(DatasetRecord):
     judged_by: str | None = None
 
 
-class RunSummary(RunModel):
+class RunSummary(StoredModel):
     """The flat figures that leaderboards read, `mean_ndcg_at_5`; sums merge shards exactly."""
 
     total_queries: int
@@ -205,13 +266,8 @@ class RunSummary(RunModel):
     attempts: int = 0
     __pydantic_extra__: dict[str, float | None]
 
-    def figure(self, name: str) -> float | None:
-        """A figure by its key, also those that depend on the run's metrics."""
-        value = getattr(self, name, None)
-        return value if isinstance(value, int | float) else None
 
-
-class Statistic(RunModel):
+class Statistic(StoredModel):
     """One metric over all queries, with a 95% interval and the best value that is possible."""
 
     mean: float
@@ -225,7 +281,7 @@ class Statistic(RunModel):
     share_of_ceiling: float | None = None
 
 
-class UnseenQueries(RunModel):
+class UnseenQueries(StoredModel):
     """The headline metric on the queries that no train query resembles."""
 
     queries: int
@@ -234,16 +290,7 @@ class UnseenQueries(RunModel):
     high: float | None
 
 
-class ViolationCount(RunModel):
-    """How many ids of how many queries broke a rule; `hint` says what may help."""
-
-    ids: int
-    queries: int
-    examples: list[BadId] = Field(default=[])
-    hint: str | None = None
-
-
-class PairedResult(RunModel):
+class PairedResult(StoredModel):
     """Two runs in one metric, query by query: B - A; `wins` are queries on which B is better.
 
     `p_adjusted` is corrected for the number of metrics, and systems, that were compared (Holm).
@@ -268,7 +315,7 @@ class PairedResult(RunModel):
         return self.p_adjusted < 0.05
 
 
-class ChangedQuery(RunModel):
+class ChangedQuery(StoredModel):
     """A query with its score in both runs."""
 
     query_id: str
@@ -277,7 +324,7 @@ class ChangedQuery(RunModel):
     b: float
 
 
-class Comparison(RunModel):
+class Comparison(StoredModel):
     """Run B against run A; `comparison.json` of a run with a baseline.
 
     `worse` are the queries that lost most in the first metric, the largest loss first.
@@ -299,7 +346,7 @@ class Comparison(RunModel):
     __str__ = __repr__
 
 
-class Report(RunModel):
+class Report(StoredModel):
     """`report.json` without its rows: every figure of a run, with its settings and its data."""
 
     format: int = 0
@@ -356,7 +403,7 @@ class Report(RunModel):
     __str__ = __repr__
 
 
-class QueryRow(RunModel):
+class QueryRow(StoredModel):
     """One query of a run: what was asked, what came back, how it scored.
 
     Of a search over several kinds of documents (Nextcloud), `doc_types`, `relevance` and
@@ -404,7 +451,7 @@ class QueryRow(RunModel):
         return self.scores[key]
 
 
-class AnswerRow(RunModel):
+class AnswerRow(StoredModel):
     """One question of a run with answers; a line of `answers.jsonl`."""
 
     query_id: str
@@ -443,6 +490,3 @@ class ReportFile(Report):
     title: ClassVar[str] = "EvaluationReport"
     per_query_results: list[QueryRow]
     answer_results: list[AnswerRow] | None = None
-
-
-ReportFigure = Metric | AnswerFigure

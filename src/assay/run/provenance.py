@@ -8,12 +8,11 @@ import platform
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from assay.net.redact import redact_url
-from assay.run.run_record import RunRecord
+from assay.run.models import GitRecord, MachineRecord
 
 _SECONDS = 2.0
 _PACKAGES = ("agent-assay", "numpy", "PyStemmer")
@@ -25,31 +24,6 @@ _BRANCH_VARIABLES = (
 )
 # A run must not change the repository, ask for a password or start programs that it names.
 _QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-
-
-class GitRecord(RunRecord):
-    """The repository that a run was started in.
-
-    Attributes:
-        commit: the full hash; None before the first commit.
-        branch: None for a commit that was checked out by itself, outside of CI.
-        dirty: whether tracked files were changed; None if that took too long to find out.
-        remote: the address of `origin`, or of the only remote, without credentials.
-    """
-
-    commit: str | None = None
-    branch: str | None = None
-    dirty: bool | None = None
-    remote: str | None = None
-
-
-class MachineRecord(RunRecord):
-    """The machine that asked: its latencies hold there."""
-
-    name: str
-    system: str
-    processor: str
-    cpus: int | None = None
 
 
 def read_provenance(folder: Path | None = None) -> tuple[GitRecord | None, MachineRecord]:
@@ -71,16 +45,33 @@ def read_git(
 ) -> GitRecord | None:
     """The state of the repository around `folder`; None without git, repository or time."""
     variables = os.environ if environment is None else environment
-    git = _Git(folder, variables, time.monotonic() + seconds)
-    if git.ask("rev-parse", "--is-inside-work-tree") != "true":
+    deadline = time.monotonic() + seconds  # for all questions together
+
+    def ask(*arguments: str) -> str | None:
+        """What git prints; None if it fails, is missing or has no time left."""
+        try:
+            done = subprocess.run(
+                ["git", "-c", "core.fsmonitor=false", *arguments],
+                cwd=folder,
+                env={**variables, **_QUIET},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=max(deadline - time.monotonic(), 0.001),
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError, ValueError):
+            return None
+        return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+
+    if ask("rev-parse", "--is-inside-work-tree") != "true":
         return None
-    branch = git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+    branch = ask("symbolic-ref", "--quiet", "--short", "HEAD")
     if not branch:
         branch = next(filter(None, map(variables.get, _BRANCH_VARIABLES)), None)
-    commit = git.ask("rev-parse", "--quiet", "--verify", "HEAD") or None
-    names = (git.ask("remote") or "").split()
+    commit = ask("rev-parse", "--quiet", "--verify", "HEAD") or None
+    names = (ask("remote") or "").split()
     name = "origin" if "origin" in names else names[0] if len(names) == 1 else None
-    remote = git.ask("config", "--get", f"remote.{name}.url") if name else None
+    remote = ask("config", "--get", f"remote.{name}.url") if name else None
     if remote and "://" in remote:
         remote = redact_url(remote)
     elif remote:  # host:path, where a user name before it may be a token
@@ -88,42 +79,14 @@ def read_git(
         remote = f"{host.rpartition('@')[2]}{colon}{path}"
     # The repository's own settings may name programs that `git status` runs over its files. Those
     # of the user's settings, such as Git LFS, are the user's.
-    settings = git.ask("config", "--list", "--show-scope", "--name-only") or "local\tfilter."
+    settings = ask("config", "--list", "--show-scope", "--name-only") or "local\tfilter."
     own = ("local\tfilter.", "worktree\tfilter.")
     changes = None
     if not any(line.startswith(own) for line in settings.splitlines()):
         # The slowest last: what a large working tree leaves no time for is only this.
-        changes = git.ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+        changes = ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
     dirty = None if changes is None else bool(changes)
     return GitRecord(commit=commit, branch=branch, dirty=dirty, remote=remote or None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Git:
-    """Asks git, until `deadline` for all questions together."""
-
-    folder: Path | None
-    variables: Mapping[str, str]
-    deadline: float
-
-    def ask(self, *arguments: str) -> str | None:
-        """What it prints; None if it fails, is missing or has no time left."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            return None
-        try:
-            done = subprocess.run(
-                ["git", "-c", "core.fsmonitor=false", *arguments],
-                cwd=self.folder,
-                env={**self.variables, **_QUIET},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=left,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError, ValueError):
-            return None
-        return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
 
 def versions() -> dict[str, str]:

@@ -47,9 +47,9 @@ from assay.run.answers import (
     BadId,
     ContextName,
     CounterfactualCount,
-    InventedCitations,
     JudgeRecord,
     UndecidedAnswers,
+    ViolationCount,
 )
 from assay.run.config import RunConfig
 from assay.run.models import AnswerRow
@@ -210,17 +210,17 @@ class AnswerReport:
             "poison": results.poison.outcomes.get(query_id) if results.poison else None,
         }
 
-    def _invented(self) -> InventedCitations:
+    def _invented(self) -> ViolationCount:
         """Citations of documents that do not exist; in a log, of contexts that its row lacks."""
         known, is_log = self._dataset.corpus_ids, not self._config.target
         if known is None and not is_log:
-            return InventedCitations(ids=0)
+            return ViolationCount(ids=0)
         found = [
             BadId(query_id=case.query_id, doc_id=each[:200])
             for case in self._cases
             for each in unknown_citations(case.citations, case.retrieved if is_log else known or ())
         ]
-        return InventedCitations(ids=len(found), examples=found[:3])
+        return ViolationCount(ids=len(found), examples=found[:3])
 
     def _without_reference(self) -> int:
         """How many questions of the split are not asked, because only others have a reference.

@@ -46,8 +46,7 @@ from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport
 from assay.run.config import RunConfig
-from assay.run.models import AnswerRow
-from assay.run.run_record import GateResult
+from assay.run.models import AnswerRow, GateResult
 
 if TYPE_CHECKING:
     from pandas import DataFrame

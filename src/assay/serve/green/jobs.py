@@ -25,7 +25,7 @@ from assay.privacy import log_exception
 from assay.report.numbers import figure
 from assay.report.terminal import plain_text, render_report
 from assay.run.folder import RunFolder
-from assay.run.state import RunState
+from assay.run.models import RunState
 from assay.serve.a2a import (
     INTERNAL_ERROR,
     ServerUnavailable,

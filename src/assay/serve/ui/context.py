@@ -20,10 +20,8 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html import environment
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
-from assay.run.index import RunIndex, damage_of
-from assay.run.listing import RunLine
-from assay.run.models import RunHeader
-from assay.run.state import RunState
+from assay.run.listing import RunIndex, RunLine
+from assay.run.models import RunHeader, RunState
 from assay.serve.ui.evaluations import Evaluations
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -120,8 +118,7 @@ class Ui:
         (line,) = self.lines([request.path_params["name"]])
         folder = RunFolder(self.runs / line.name)
         if line.state == RunState.DAMAGED:
-            damage = await asyncio.to_thread(damage_of, folder)
-            raise HTTPException(409, f"run {line.name!r} cannot be read: {damage}")
+            raise HTTPException(409, f"run {line.name!r} cannot be read: {line.damage}")
         return line, folder
 
     async def form(self, request: Request) -> dict[str, str]:

@@ -38,9 +38,9 @@ from assay.report.html import JudgedDocuments
 from assay.report.numbers import figure
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, settings
 from assay.run.folder import RunFolder
+from assay.run.models import RunState
 from assay.run.option import Group
 from assay.run.settings import form_fields, form_settings, read_form
-from assay.run.state import RunState
 from assay.search.retriever import check_request
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow

@@ -27,9 +27,8 @@ from assay.run.calls import CallLog
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.judge_log import read_judge_calls
-from assay.run.listing import RunLine, comparable_key
-from assay.run.models import AnswerRow
-from assay.run.state import RunState
+from assay.run.listing import RunLine
+from assay.run.models import AnswerRow, RunState
 from assay.serve.ui.context import Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.evaluate import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
@@ -183,11 +182,11 @@ def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
             and (other.fingerprint, other.split) == (line.fingerprint, line.split)
         )
     )
-    key = comparable_key(line)
+    key = line.comparable
 
     def distance(other: RunLine) -> tuple[bool, ...]:
         is_incomplete = other.state != RunState.COMPLETE
-        return is_incomplete, comparable_key(other) != key, other.target != line.target
+        return is_incomplete, other.comparable != key, other.target != line.target
 
     return sorted(found, key=distance)[:_MAX_OFFERED]
 

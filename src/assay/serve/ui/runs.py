@@ -14,13 +14,14 @@ from starlette.routing import BaseRoute, Route
 
 from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards
+from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
 from assay.report.numbers import counted, interval
 from assay.run.folder import RunFolder
-from assay.run.listing import RunLine, RunSearch, verdict_of
-from assay.run.state import RunState
-from assay.run.trend import TrendPoint, TrendValue, build_trend, is_score, sample_words
+from assay.run.listing import RunLine, RunSearch, group_lines, newest_of_each_target
+from assay.run.models import RunState
+from assay.run.trend import build_trend, is_score, oldest_first, sample_words
 from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.grade import grade_runs
 
@@ -93,7 +94,7 @@ async def runs_page(request: Request) -> Response:
         values["boards"] = await asyncio.to_thread(_boards, ui, shown, asked["metric"])
         return ui.page(request, "board.html", **values)
     if asked["view"] == "groups":
-        values["groups"] = ui.index.groups(shown)[:_MAX_GROUPS]
+        values["groups"] = group_lines(shown)[:_MAX_GROUPS]
         return ui.page(request, "groups.html", **values)
     return ui.page(request, "runs.html", **values, **_list(request, ui, shown, asked["metric"]))
 
@@ -101,15 +102,15 @@ async def runs_page(request: Request) -> Response:
 def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> dict[str, Any]:
     sort = request.query_params.get("sort", "-when")
     lines = ui.index.sort(lines, sort)
-    values: dict[str, TrendValue] = {}
+    values: dict[str, Estimate] = {}
     figures = Counter[str]()
-    for point in ui.index.trend_points(lines if metric else lines[:PER_PAGE]):
+    for point in oldest_first(lines if metric else lines[:PER_PAGE]):
         figures.update(filter(is_score, point.values))
-        if (name := metric or point.line.metric or "") in point.values:
-            values[point.line.name] = point.values[name]
+        if (name := metric or point.metric or "") in point.values:
+            values[point.name] = point.values[name]
     if metric and sort.removeprefix("-") == "mean":
         sign = -1 if sort.startswith("-") else 1
-        last = TrendValue(float("inf") * sign)
+        last = Estimate(float("inf") * sign)
         lines = sorted(lines, key=lambda line: sign * values.get(line.name, last).mean)
     pages = slice_of(request, len(lines))
     lines = lines[pages.skip : pages.last]
@@ -122,7 +123,6 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
         "pages": pages,
         "sort": sort,
         "values": values,
-        "verdict_of": verdict_of,
         "axis": (floor(min(ends, default=0) * 10) / 10, ceil(max(ends, default=1) * 10) / 10),
         "columns": [name for name in COLUMNS if name in columns],
         "every_column": COLUMNS,
@@ -139,7 +139,7 @@ def _boards(ui: Ui, lines: Sequence[RunLine], metric: str) -> list[tuple[str, Bo
         sets.setdefault(f"{line.dataset} {line.split}", []).append(line)
     found = []
     for title, own in sets.items():
-        points = ui.index.trend_points(ui.index.newest_of_each_target(own))
+        points = oldest_first(newest_of_each_target(own))
         boards = make_boards(ui.runs, points, metric)
         found += [(title, board) for board in boards if board.places]
     return found
@@ -190,7 +190,7 @@ def _trend_sets(ui: Ui) -> list[dict[str, Any]]:
     for line in ui.index.lines(lambda line: line.state == RunState.COMPLETE):
         sets.setdefault((line.target, line.dataset, line.split), []).append(line)
     largest = {
-        key: max((len(group) for group in ui.index.groups(lines)), default=0)
+        key: max((len(group) for group in group_lines(lines)), default=0)
         for key, lines in sets.items()
     }
     return [
@@ -207,28 +207,28 @@ def _trend(ui: Ui, request: Request) -> dict[str, Any]:
     values = {"sets": sets, "chosen": None, "asked": asked, "trend": None}
     if not wanted:
         return values
-    every = ui.index.trend_points(wanted[0]["lines"][:MAX_TREND])
+    every = oldest_first(wanted[0]["lines"][:MAX_TREND])
     points = [
         point
         for point in every
-        if asked["branch"] in ("", point.branch)
-        and asked["since"] <= (day := (point.line.started or "")[:10])
+        if asked["branch"] in ("", point.branch_title)
+        and asked["since"] <= (day := (point.started or "")[:10])
         and (not asked["until"] or day <= asked["until"])
-        and point.line.answered
+        and point.answered
     ]
     figures = list(dict.fromkeys(name for found in reversed(points) for name in found.values))
-    headline = points[-1].line.metric if points else ""
+    headline = points[-1].metric if points else ""
     choices = [name for name in (asked["metric"], headline, *figures) if name in figures]
     return values | {
         "chosen": wanted[0],
         "trend": trend_view(points, choices[0]) if choices else None,
         "figure": (choices or [""])[0],
         "figures": figures,
-        "branches": sorted({point.branch for point in every}),
+        "branches": sorted({point.branch_title for point in every}),
     }
 
 
-def trend_view(points: Sequence[TrendPoint], name: str) -> dict[str, Any]:
+def trend_view(points: Sequence[RunLine], name: str) -> dict[str, Any]:
     """What the page shows of runs, oldest first; at least one of them has the figure.
 
     `branches` have their newest run and the comparable run before it.
@@ -237,9 +237,9 @@ def trend_view(points: Sequence[TrendPoint], name: str) -> dict[str, Any]:
     rows = [
         (
             charts.moment_words(found.moment),
-            found.branch,
-            (found.line.git_commit or "")[:7],
-            found.line.label or "",
+            found.branch_title,
+            (found.git_commit or "")[:7],
+            found.label or "",
             charts.figure_words(name, found.values[name].mean),
             interval(found.values[name].low, found.values[name].high),
         )
@@ -257,7 +257,7 @@ def trend_view(points: Sequence[TrendPoint], name: str) -> dict[str, Any]:
     return {
         "trend": trend,
         "chart": charts.chart(f'<div class="scroll newest">{drawn}</div>', headings, rows),
-        "sample": sample_words(trend.comparable[-1].line),
+        "sample": sample_words(trend.comparable[-1]),
         "branches": branches,
         "more": counted(more, "more branch", "more branches") if more > 0 else "",
         "changes": [(charts.run_words(found.point), found.words) for found in changes],
