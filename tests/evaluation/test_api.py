@@ -134,7 +134,7 @@ def test_a_run_is_compared_with_one_at_hand(dataset: Dataset, run: Run, tmp_path
         assert other.comparison.run == run.name
     for wrong, kind in ((run, "Run"), (run.folder, "RunFolder")):
         with pytest.raises(UsageError, match=f"got {kind}; an earlier run .* by compare_to="):
-            assay.evaluate(second, dataset, baseline=wrong, out=tmp_path)  # type: ignore[arg-type]
+            assay.evaluate(second, dataset, baseline=wrong, out=tmp_path)
 
 
 def test_files_of_a_run_are_found_from_its_folder(run: Run) -> None:

@@ -40,7 +40,6 @@ HostileCase = tuple[str, str, wire.Act | Content]
 
 
 def in_group(group: str, *cases: HostileCase) -> tuple[Misbehavior, ...]:
-    """The cases as misbehaviors of one group."""
     return tuple(
         Misbehavior(name, group, expected, wire.send_right, wrong)
         if isinstance(wrong, Content)

@@ -14,13 +14,11 @@ Outcomes = dict[str, dict[str, object]]
 
 @pytest.fixture(scope="session")
 def hostile_url() -> Iterator[str]:
-    """The address of a server that misbehaves as the path says."""
     with forked.started("tests.hostile.server:main") as server:
         yield server.stdout.readline().strip()
 
 
 def drive(way: str, base: str, *names: str) -> Outcomes:
-    """The outcomes by misbehavior, met in a process of its own with limited memory."""
     done = forked.run("tests.hostile.driver:main", way, base, *names, timeout=SECONDS)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -32,7 +30,6 @@ def drive(way: str, base: str, *names: str) -> Outcomes:
 def outcomes(
     hostile_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Outcomes]:
-    """The whole catalogue in one protocol; it is met once for each."""
 
     @functools.cache
     def of(way: str) -> Outcomes:

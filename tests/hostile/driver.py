@@ -71,7 +71,6 @@ class Outcome:
 async def ask(
     target: str, seconds: float = PATIENCE, request: RequestSettings | None = None
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Open the target, ask it once, close it: as an evaluation does."""
     agent = open_target(target, OpenContext(NOTHING, request=request or RequestSettings()))
     try:
         await agent.open()
@@ -89,7 +88,6 @@ async def ask(
 
 
 async def check(url: str) -> tuple[str, str, tuple[str, ...]]:
-    """What `assay check` does; the result says whether the agent keeps the contract."""
     limits = CheckLimits(sync_s=1.0, first_event_s=1.0, stream_s=1.0, heartbeat_s=1.0)
     report = await check_agent(url, "RAG_RETRIEVE", limits=limits, level=RuleLevel.OURS)
     if report.unreachable is not None:
@@ -98,7 +96,6 @@ async def check(url: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 async def meet(way: str, base: str, name: str) -> Outcome:
-    """One misbehavior, in one protocol or by one command."""
     url = f"{base}/{name}"
     started = time.perf_counter()
     try:
@@ -118,7 +115,6 @@ async def meet(way: str, base: str, name: str) -> Outcome:
 
 
 async def meet_all(way: str, base: str, names: list[str]) -> None:
-    """Every misbehavior, a few at a time; prints each outcome."""
     waiting = iter(names)
 
     async def work() -> None:
@@ -129,7 +125,6 @@ async def meet_all(way: str, base: str, names: list[str]) -> None:
 
 
 def limit_memory(more: int) -> None:
-    """Let the address space grow by `more` bytes from here, and no further."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + more
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -143,7 +138,6 @@ def memory_mb(field: str) -> int:
 
 
 def find_nothing(_query: str, _top_k: int) -> list[str]:
-    """A target that is asked for nothing but threads."""
     return []
 
 

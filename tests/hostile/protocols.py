@@ -58,7 +58,6 @@ class Content:
     raw: str = ""
 
     def hits(self, id_field: str) -> Any:
-        """The documents as objects, with the id in `id_field`."""
         if not isinstance(self.ids, list | tuple):
             return self.ids
         return [
@@ -84,12 +83,10 @@ class RightAnswer:
     closing: bytes = b""
 
     def encode(self, content: Content) -> bytes:
-        """The JSON; the content's `raw` takes the place of each placeholder, quotes included."""
         text = json.dumps(self.document(content))
         return text.replace(f'"{PLACEHOLDER}"', content.raw).encode()
 
     def frame(self, body: bytes) -> bytes:
-        """`body` as one server-sent event."""
         name = f"event: {self.event}\n".encode() if self.event else b""
         return name + b"data: " + body + b"\n\n" + self.closing
 
@@ -172,7 +169,6 @@ def _mcp(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
 
 
 def _search(_request: HttpRequest, _url: str) -> Greeting | RightAnswer:
-    """A plain JSON search service."""
 
     def document(content: Content) -> Any:
         if content.wrap == "null":
@@ -183,7 +179,6 @@ def _search(_request: HttpRequest, _url: str) -> Greeting | RightAnswer:
 
 
 def _chat(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
-    """Chat completions, with the sources beside the message."""
     streamed = request.body.get("stream") is True
 
     def document(content: Content) -> Any:
@@ -231,7 +226,6 @@ PROTOCOLS: tuple[tuple[str, str, Handler], ...] = (
 
 
 def answer_to(request: HttpRequest, url: str) -> Greeting | RightAnswer:
-    """The right response; `url` is the address of the agent that was asked. 404 for no protocol."""
     for method, path, handler in PROTOCOLS:
         if (method, path) == (request.method, request.path.rstrip("/")):
             return handler(request, url)

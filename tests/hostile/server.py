@@ -32,13 +32,11 @@ class HostileServer:
         self.url = url
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve until cancelled."""
         server = await asyncio.start_server(self._connection, sock=listener, limit=_MOST_BODY)
         async with server:
             await server.serve_forever()
 
     async def _connection(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
-        """One request, then the end: what a client makes of the rest is its own matter."""
         with suppress(*_NO_REQUEST, asyncio.CancelledError):
             async with asyncio.timeout(_REQUEST_SECONDS):
                 request = await _read(reader)
@@ -71,7 +69,6 @@ class HostileServer:
 
 
 def _choose(request: HttpRequest) -> tuple[str, bool, HttpRequest, str]:
-    """Name, whether from the start, the request below the name, and the path before it."""
     parts = request.path.split("?")[0].strip("/").split("/")
     from_start = parts[0] == FROM_START
     prefix, parts = (f"/{FROM_START}", parts[1:]) if from_start else ("", parts)
@@ -111,7 +108,6 @@ async def _read(reader: asyncio.StreamReader) -> HttpRequest:
 
 
 async def _send(out: asyncio.StreamWriter, status: int, document: object) -> None:
-    """A response as it should be."""
     body = b"" if document is None else json.dumps(document).encode()
     head = f"HTTP/1.1 {status} -\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
     out.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
@@ -119,7 +115,6 @@ async def _send(out: asyncio.StreamWriter, status: int, document: object) -> Non
 
 
 def main() -> None:
-    """Serve on a free port, whose URL is printed, until interrupted."""
     with bind("127.0.0.1", 0) as listener, suppress(KeyboardInterrupt):
         url = url_of(listener)
         print(url, flush=True)

@@ -112,13 +112,6 @@ def test_the_whole_catalogue_takes_bounded_memory(
     assert added < ADDED_MB
 
 
-def test_check_comes_to_a_verdict(outcomes: Callable[[str], Outcomes]) -> None:
-    """Even the good answers break the contract: this agent refuses nothing."""
-    found = outcomes("check")
-    results = {case.name: found[case.name]["result"] for case in CATALOGUE}
-    assert set(results.values()) <= {"broken", "no target"}, results
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_ids_are_the_same_in_every_protocol(outcomes: Callable[[str], Outcomes], way: str) -> None:
     assert outcomes(way)["number-ids"]["ids"] == ["10", "14"]

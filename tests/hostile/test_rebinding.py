@@ -39,7 +39,6 @@ class Rebinding:
 
 @contextlib.asynccontextmanager
 async def internal_service(port: int) -> AsyncIterator[list[int]]:
-    """What nobody may reach through us: it notes whoever connects."""
     visits: list[int] = []
 
     async def note(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -53,7 +52,6 @@ async def internal_service(port: int) -> AsyncIterator[list[int]]:
 
 @contextlib.asynccontextmanager
 async def agent() -> AsyncIterator[int]:
-    """An agent that answers in every protocol; its port."""
     with bind(CHECKED, 0) as listener:
         port = int(listener.getsockname()[1])
         serving = asyncio.create_task(HostileServer(f"http://{NAME}:{port}").serve(listener))

@@ -45,21 +45,17 @@ class HostileCall:
 
     @property
     def body(self) -> bytes:
-        """`json`, as an event where the caller asked for a stream."""
         return self.right.frame(self.json) if self.right.streamed else self.json
 
     @property
     def kind(self) -> str:
-        """The content type of `body`."""
         return _STREAM if self.right.streamed else _JSON
 
     def head(self, *headers: str, status: str = "200 OK", kind: str = "") -> bytes:
-        """A status line and headers; `headers` come after the content type."""
         lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind or self.kind}", *headers]
         return "\r\n".join([*lines, "Connection: close", "", ""]).encode()
 
     async def send(self, *pieces: bytes) -> None:
-        """Write to the caller. Raises `ConnectionError` when it has left."""
         for piece in pieces:
             self.out.write(piece)
             await self.out.drain()
@@ -67,11 +63,9 @@ class HostileCall:
             raise ConnectionResetError
 
     async def send_body(self, body: bytes, *headers: str) -> None:
-        """A whole response with the right length."""
         await self.send(self.head(f"Content-Length: {len(body)}", *headers), body)
 
     async def repeat(self, piece: bytes, pause: float = 0.0) -> None:
-        """Write `piece` again and again."""
         async with asyncio.timeout(MAX_SECONDS):
             for _ in range(MAX_BYTES // len(piece)):
                 await self.send(piece)
@@ -84,23 +78,19 @@ class HostileCall:
         self.out.transport.abort()
 
     async def half_close(self) -> None:
-        """End our side, and keep the connection open."""
         self.out.write_eof()
         await asyncio.sleep(MAX_SECONDS)
 
 
 async def send_right(call: HostileCall) -> None:
-    """The response as it should be; what is wrong is in its content."""
     await call.send_body(call.body)
 
 
 def rewritten(change: Callable[[bytes], bytes]) -> Act:
-    """The right response around JSON that was changed after it was written."""
     return lambda call: send_right(replace(call, json=change(call.json)))
 
 
 def instead(json: bytes) -> Act:
-    """The right response around other JSON."""
     return rewritten(lambda _right: json)
 
 
@@ -108,30 +98,25 @@ def instead(json: bytes) -> Act:
 
 
 async def no_answer(call: HostileCall) -> None:
-    """Close the connection."""
     call.out.close()
 
 
 async def reset_in_body(call: HostileCall) -> None:
-    """Break the connection in the middle of the body."""
     await call.send(call.head("Content-Length: 5000"), call.body[:20])
     await asyncio.sleep(0.2)  # the caller reads what was sent; a reset may overtake it
     call.reset()
 
 
 async def half_close_in_body(call: HostileCall) -> None:
-    """End the connection on our side within the body."""
     await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body[:-9])
     await call.half_close()
 
 
 async def silence(_call: HostileCall) -> None:
-    """Say nothing."""
     await asyncio.sleep(MAX_SECONDS)
 
 
 async def slow_body(call: HostileCall) -> None:
-    """A byte every second."""
     await call.send(call.head(f"Content-Length: {len(call.body)}"))
     for place in range(len(call.body)):
         await call.send(call.body[place : place + 1])
@@ -139,13 +124,11 @@ async def slow_body(call: HostileCall) -> None:
 
 
 async def endless_headers(call: HostileCall) -> None:
-    """Headers without an end."""
     await call.send(b"HTTP/1.1 200 OK\r\n")
     await call.repeat(b"X-Padding: " + b"x" * 1000 + b"\r\n")
 
 
 async def endless_continue(call: HostileCall) -> None:
-    """100 Continue without an end."""
     await call.repeat(b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01)
 
 
@@ -158,7 +141,6 @@ def raw(response: bytes) -> Act:
 
 
 def raw_head(*lines: str) -> Act:
-    """The right body after exactly these header lines."""
 
     async def act(call: HostileCall) -> None:
         length = len(call.body)
@@ -169,12 +151,10 @@ def raw_head(*lines: str) -> Act:
 
 
 def wrong_length(more: int) -> Act:
-    """A Content-Length that is wrong by `more`."""
     return lambda call: call.send(call.head(f"Content-Length: {len(call.body) + more}"), call.body)
 
 
 def chunked(*pieces: bytes) -> Act:
-    """A chunked response with these pieces, where b"*" stands for the right body as a chunk."""
 
     async def act(call: HostileCall) -> None:
         whole = b"%x\r\n%s\r\n" % (len(call.body), call.body)
@@ -208,17 +188,14 @@ def _bomb() -> bytes:
 
 
 def encoded(name: str, encode: Callable[[bytes], bytes]) -> Act:
-    """The body after `encode`, with the Content-Encoding `name`."""
     return lambda call: call.send_body(encode(call.body), f"Content-Encoding: {name}")
 
 
 def bomb(call: HostileCall) -> Awaitable[None]:
-    """A small response that grows to 200 MB when it is decoded."""
     return encoded("gzip", lambda _body: _bomb())(call)
 
 
 def double_gzip(body: bytes) -> bytes:
-    """Compressed twice."""
     return gzip.compress(gzip.compress(body))
 
 
@@ -226,13 +203,11 @@ def double_gzip(body: bytes) -> bytes:
 
 
 async def endless_body(call: HostileCall) -> None:
-    """A body without a length and without an end."""
     await call.send(call.head(), call.body[:20])
     await call.repeat(b"x" * _PIECE)
 
 
 async def endless_chunks(call: HostileCall) -> None:
-    """Chunks without an end."""
     await call.send(call.head("Transfer-Encoding: chunked"))
     await call.repeat(b"%x\r\n%s\r\n" % (_PIECE, b" " * _PIECE))
 
@@ -241,7 +216,6 @@ async def endless_chunks(call: HostileCall) -> None:
 
 
 def status(line: str, *more: str, body: bytes = b"Traceback: secret query text") -> Act:
-    """Another status, with a body that has no place in a log."""
 
     async def act(call: HostileCall) -> None:
         length = f"Content-Length: {len(body)}"
@@ -251,7 +225,6 @@ def status(line: str, *more: str, body: bytes = b"Traceback: secret query text")
 
 
 def redirect(location: str, line: str = "307 Temporary Redirect") -> Act:
-    """A redirect; `{url}` in `location` stands for the agent's own address."""
 
     async def act(call: HostileCall) -> None:
         where = [f"Location: {location.format(url=call.url)}"] if location else []
@@ -261,7 +234,6 @@ def redirect(location: str, line: str = "307 Temporary Redirect") -> Act:
 
 
 async def html(call: HostileCall) -> None:
-    """A login page with status 200."""
     page = b"<!doctype html><title>Log in</title><form></form>"
     length = f"Content-Length: {len(page)}"
     await call.send(call.head(length, kind="text/html"), page)
@@ -271,12 +243,10 @@ async def html(call: HostileCall) -> None:
 
 
 def events(stream: bytes) -> Act:
-    """An event stream of these bytes."""
     return lambda call: call.send(call.head(kind=_STREAM), stream)
 
 
 def endless_events(piece: bytes, pause: float = 0.0) -> Act:
-    """An event stream that repeats `piece` and never ends."""
 
     async def act(call: HostileCall) -> None:
         await call.send(call.head(kind=_STREAM))
@@ -286,31 +256,26 @@ def endless_events(piece: bytes, pause: float = 0.0) -> Act:
 
 
 async def giant_event(call: HostileCall) -> None:
-    """One event that never ends."""
     await call.send(call.head(kind=_STREAM), b"data: ")
     await call.repeat(b"x" * _PIECE)
 
 
 async def cut_event(call: HostileCall) -> None:
-    """The stream ends within its event."""
     cut = call.right.frame(call.json).removesuffix(call.right.closing)[:-12]
     await call.send(call.head(kind=_STREAM), cut)
 
 
 async def carriage_returns(call: HostileCall) -> None:
-    """The right stream with CR for the end of a line."""
     stream = call.right.frame(call.json).replace(b"\n", b"\r")
     await call.send(call.head(kind=_STREAM), stream)
 
 
 async def stays_open(call: HostileCall) -> None:
-    """The right answer, and then the stream stays open."""
     await call.send(call.head(kind=_STREAM), call.right.frame(call.json))
     await asyncio.sleep(MAX_SECONDS)
 
 
 async def byte_by_byte(call: HostileCall) -> None:
-    """The right stream, each byte in a packet of its own."""
     await call.send(call.head(kind=_STREAM))
     for byte in call.right.frame(call.json):
         await call.send(bytes([byte]))

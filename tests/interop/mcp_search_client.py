@@ -25,7 +25,6 @@ async def with_langchain(url: str, query: str) -> list[str]:
 
 
 async def with_mcp(url: str, query: str) -> list[str]:
-    """The library of 2025, whose sessions begin with a handshake."""
     from mcp import ClientSession
     from mcp.client.streamable_http import streamablehttp_client
 

@@ -15,20 +15,17 @@ _VARIABLE = "ASSAY_A2A03_PYTHON"
 
 
 def old_python() -> str:
-    """The interpreter; the test is skipped where there is none."""
     if not os.environ.get(_VARIABLE):
         pytest.skip(f"set {_VARIABLE} to the interpreter that scripts/make-a2a03-venv.sh makes")
     return os.environ[_VARIABLE]
 
 
 def old_agent_running(script: str) -> AbstractContextManager[str]:
-    """The address of the agent in a file of this folder, which takes its port as argument."""
     return agent_running(old_python(), script)
 
 
 @contextmanager
 def agent_running(python: str, script: str, *arguments: str) -> Iterator[str]:
-    """The same with any interpreter, and further arguments."""
     port = free_port()
     path = Path(__file__).with_name(script)
     with subprocess.Popen([python, path, str(port), *arguments]) as process:

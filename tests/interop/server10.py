@@ -46,10 +46,6 @@ class Agent(AgentExecutor):
 
 
 def agent_app(versions: tuple[str, ...] = ("1.0", "0.3"), *, compatible: bool = True) -> Starlette:
-    """`versions` are what its card declares; `compatible` whether it also speaks 0.3.
-
-    Its card names port 1: where it will listen is not known yet, and callers must cope with that.
-    """
     url = "http://127.0.0.1:1/"
     card = AgentCard(
         name="new agent",

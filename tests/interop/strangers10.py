@@ -23,31 +23,26 @@ Answer = Callable[[str, TaskUpdater], Awaitable[None]]
 
 
 async def prose(question: str, updater: TaskUpdater) -> None:
-    """Names its sources in brackets, in one artifact."""
     text = f"You asked: {question}\nSleep suffers from coffee [note-7], less from tea [note-2]."
     await updater.add_artifact([new_text_part(text)])
 
 
 async def footnotes(question: str, updater: TaskUpdater) -> None:
-    """Names its sources in a list below the text."""
     text = "Sleep suffers.\n\nSources:\n* id=note-7 (Coffee)\n* id=note-2 (Tea)"
     await updater.add_artifact([new_text_part(text)])
 
 
 async def silent(question: str, updater: TaskUpdater) -> None:
-    """Names no source."""
     await updater.add_artifact([new_text_part("I do not know that.")])
 
 
 async def results(question: str, updater: TaskUpdater) -> None:
-    """Objects in an object, as a data part beside a summary."""
     hits = [{"doc_id": each, "score": 0.5} for each in FOUND]
     data = {"query": question, "search": {"results": hits}, "count": len(hits)}
     await updater.add_artifact([new_text_part("Two notes."), new_data_part(data)])
 
 
 async def streamed(question: str, updater: TaskUpdater) -> None:
-    """Prose in pieces of five characters, as a language model writes."""
     text = "Sleep suffers from coffee [note-7], less from tea [note-2]."
     for start in range(0, len(text), 5):
         piece = [new_text_part(text[start : start + 5])]

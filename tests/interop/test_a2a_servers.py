@@ -59,8 +59,6 @@ Client = Callable[[str, str, str], list[Any]]
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
-    """The addresses of a purple agent that searches the notes through an MCP server, of a green
-    one that evaluates on them, and of the MCP server."""
     folder = tmp_path_factory.mktemp("servers")
     common = ["--dataset", "notes", "--host"]
     mcp = ["mcp", "--mode", "bm25", "--port", "8000", *common, MCP_HOST]
@@ -110,7 +108,6 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 
 def data_parts(events: list[Any]) -> list[Any]:
-    """Every piece of data, in whichever of the two generations' shapes it came."""
     found: dict[str, Any] = {}
 
     def search(value: Any) -> None:
@@ -130,7 +127,6 @@ def data_parts(events: list[Any]) -> list[Any]:
 
 
 def last_state(events: list[Any]) -> str:
-    """`completed`, `failed`, ... as the last status of the events says."""
     states: list[str] = []
 
     def search(value: Any) -> None:
@@ -202,7 +198,6 @@ def test_the_seeds_curl_searches_word_for_word(servers: tuple[str, str, str]) ->
 
 
 def _curl(command: str, leads_to: str) -> Any:
-    """The command as it stands; only where `localhost` leads is changed."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     where = f"curl --silent --show-error --noproxy '*' --resolve {leads_to}"

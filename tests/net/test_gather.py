@@ -7,25 +7,6 @@ import pytest
 from assay.net.gather import for_each, gather_for
 
 
-async def test_no_more_than_so_many_are_worked_on_at_once() -> None:
-    inside, done, go_on = 0, 0, asyncio.Event()
-
-    async def work(_: int) -> None:
-        nonlocal inside, done
-        inside += 1
-        await go_on.wait()
-        inside -= 1
-        done += 1
-
-    running = asyncio.create_task(for_each(range(30), work, 3))
-    for _ in range(50):  # as many turns as 30 tasks would need to begin
-        await asyncio.sleep(0)
-    assert inside == 3
-    go_on.set()
-    await running
-    assert done == 30
-
-
 async def test_the_first_failure_ends_it_all_and_comes_as_it_was() -> None:
     begun: list[int] = []
 

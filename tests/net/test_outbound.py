@@ -3,7 +3,6 @@
 import ipaddress
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -11,18 +10,15 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
 
-from assay.errors import TargetError, UsageError
+from assay.errors import TargetError
 from assay.net.client import open_client
 from assay.net.outbound import (
     POLICY_VARIABLE,
     UNRESTRICTED,
     OutboundPolicy,
     OutboundRefused,
-    is_loopback,
     is_wildcard,
-    permitted_addresses,
     policy_of_process,
-    split_address,
 )
 from assay.targets.a2a import A2AAgent
 
@@ -105,12 +101,6 @@ def test_an_address_that_hides_its_host_behind_a_user_is_refused(user: str) -> N
         GUARDED.check_url(f"http://{user}@public.example/")
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254"])
-def test_the_user_of_the_command_line_may_call_anything(address: str) -> None:
-    OutboundPolicy().check("x", 80, ipaddress.ip_address(address))
-    OutboundPolicy().check_url(f"http://user:pass@{address}/")
-
-
 @pytest.mark.parametrize(
     ("entry", "host", "port", "address", "allowed"),
     [
@@ -147,31 +137,6 @@ def test_names_of_this_machine_are_refused_unless_they_are_exceptions(host: str)
 
 
 @pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        ("http://a.example/x", ("a.example", 80)),
-        ("https://a.example", ("a.example", 443)),
-        ("http://a.example:443/", ("a.example", 443)),
-        ("https://[::1]:80/", ("::1", 80)),
-    ],
-)
-def test_the_port_is_that_of_the_address_or_its_scheme(url: str, address: tuple[str, int]) -> None:
-    assert split_address(url) == address
-
-
-@pytest.mark.parametrize("url", ["ftp://a.example/", "http:///x", "a.example", "http://:80/"])
-def test_an_address_without_scheme_or_host_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="is not an http"):
-        split_address(url)
-
-
-@pytest.mark.parametrize("entry", ["10.0.0.0/99", "http://agent", "agent:port", "a b/8", "u@host"])
-def test_an_exception_that_means_nothing_is_refused(entry: str) -> None:
-    with pytest.raises(UsageError, match="allowed host"):
-        OutboundPolicy((entry,), public_only=True)
-
-
-@pytest.mark.parametrize(
     ("listen", "guarded"),
     [
         *[("127.0.0.1", False), ("localhost", False), ("::1", False)],
@@ -186,12 +151,6 @@ def test_a_server_is_guarded_unless_only_its_own_machine_reaches_it(
     assert policy.allow_hosts == ("purple-agent:9010", "10.0.0.0/8")
 
 
-def test_names_that_only_look_like_this_machine_are_not() -> None:
-    assert is_loopback("agent.localhost")
-    assert not is_loopback("localhost.evil.example")
-    assert not is_loopback("notlocalhost")
-
-
 @pytest.mark.parametrize(
     ("host", "all_interfaces"),
     [
@@ -201,11 +160,6 @@ def test_names_that_only_look_like_this_machine_are_not() -> None:
 )
 def test_the_wildcard_is_no_other_address(host: str, all_interfaces: bool) -> None:
     assert is_wildcard(host) is all_interfaces
-
-
-async def test_of_several_addresses_only_the_permitted_are_used() -> None:
-    names = Names(["10.0.0.1", "93.184.216.34", "127.0.0.1"])
-    assert await permitted_addresses(GUARDED, "x.example", 80, names) == ["93.184.216.34"]
 
 
 @pytest.mark.parametrize(
@@ -229,13 +183,6 @@ async def test_no_way_of_writing_loopback_gets_through(server: Server, host: str
     with pytest.raises(TargetError):
         await agent.open()
     await agent.close()
-    assert server.hosts == []
-
-
-async def test_a_name_that_leads_inside_is_refused_at_connect_time(server: Server) -> None:
-    async with open_client(GUARDED, Names(["127.0.0.1"])) as http:
-        with pytest.raises(OutboundRefused):
-            await http.get(f"http://innocent.example:{server.port}/")
     assert server.hosts == []
 
 
@@ -279,12 +226,6 @@ async def test_agents_on_this_machine_are_called_past_a_proxy(
         assert (await http.get(server.url)).text == "hello"
 
 
-async def test_no_client_follows_a_redirect_by_itself(server: Server) -> None:
-    async with open_client(OutboundPolicy()) as http:
-        answer = await http.get(f"{server.url}/away")
-    assert answer.status_code == httpx.codes.FOUND
-
-
 def test_a_policy_reaches_a_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(POLICY_VARIABLE, raising=False)
     assert policy_of_process() == UNRESTRICTED
@@ -294,10 +235,3 @@ def test_a_policy_reaches_a_child_process(monkeypatch: pytest.MonkeyPatch) -> No
         for name, value in policy.environment.items():
             monkeypatch.setenv(name, value)
         assert policy_of_process() == policy
-
-
-def test_a_network_may_be_named_by_an_address_in_it() -> None:
-    policy = OutboundPolicy(("10.1.2.3/8",), public_only=True)
-    policy.check("a.test", 80, ipaddress.ip_address("10.9.9.9"))
-    with pytest.raises(OutboundRefused):
-        policy.check("a.test", 80, ipaddress.ip_address("192.168.0.1"))

@@ -7,7 +7,6 @@ from assay.contract.probes import SentRequest, record_exchange
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
 from assay.net.http import exchange
-from assay.targets.a2a import rebase
 
 
 async def final_address(first: str, location: str, *, status: int = 307) -> str:
@@ -81,15 +80,3 @@ async def test_a_redirect_to_a_host_that_is_no_name_is_a_failure(
         assert caught.value.kind is FailureKind.PROTOCOL
         seen = await record_exchange(http, SentRequest(method, url), timeout=5)
     assert seen.failure or seen.status == 307
-
-
-async def test_a_host_that_is_no_name_is_a_failure() -> None:
-    async with open_client() as http:
-        with pytest.raises(AgentFailure):
-            async with exchange(http, "GET", "http://xn--/"):
-                raise AssertionError("nothing answered")
-        assert (await record_exchange(http, SentRequest("GET", "http://xn--/"), timeout=5)).failure
-
-
-def test_a_card_address_with_a_torn_bracket_is_replaced() -> None:
-    assert rebase("http://[::1", "http://agent.example/a") == "http://agent.example/a"

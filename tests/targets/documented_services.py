@@ -14,7 +14,6 @@ from tests.targets.search_services import DOCUMENTS, app, best
 
 
 async def answer(question: str, updater: TaskUpdater) -> None:
-    """Results for JSON, and sentences with marks for words."""
     if question.startswith("{"):
         asked = json.loads(question)
         found = [{"doc_id": each} for each, _ in best(asked["query"], asked["top_k"])]
@@ -30,7 +29,6 @@ def mcp_server() -> MCPServer[Any]:
 
     @server.tool()
     def search_notes(query: str, limit: int = 5) -> str:
-        """Search the notes."""
         return json.dumps({"notes": [{"id": each} for each, _ in best(query, limit)]})
 
     @server.tool()

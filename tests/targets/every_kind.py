@@ -127,7 +127,6 @@ class Service:
 async def opened(
     service: ASGIApp, kind: str, *mapping: str, **request: Any
 ) -> AsyncIterator[Agent]:
-    """The service as an open agent of a kind."""
     async with serving(service) as url:
         target = KINDS[kind].format(url=url)
         settings = RequestSettings(**request)
@@ -141,6 +140,5 @@ async def opened(
 
 
 async def ask(service: ASGIApp, kind: str, *mapping: str, **request: Any) -> AgentAnswer:
-    """One answer of the service to the query `coffee`."""
     async with opened(service, kind, *mapping, **request) as agent:
         return await agent.ask("coffee", 5)

@@ -13,13 +13,11 @@ FOUND = ("MED-1", "MED-0")
 
 @server.tool()
 def search_docs(query: str, limit: int = 5) -> str:
-    """Search the documents."""
     return json.dumps({"results": [{"doc_id": each} for each in FOUND][:limit]})
 
 
 @server.tool()
 def find_ids(query: str) -> list[str]:
-    """The ids, each in a block of text."""
     return list(FOUND)
 
 

@@ -20,7 +20,6 @@ TOKEN = "open-sesame-1234"
 
 
 def best(query: str, count: int, offset: int = 0) -> list[tuple[str, float]]:
-    """Ids and scores of the documents that share most words with the query."""
     words = set(re.findall(r"\w+", query.lower()))
     scored = [
         (len(words & set(re.findall(r"\w+", each.full_text.lower()))), each.id)
@@ -113,7 +112,6 @@ async def postgrest(request: Request) -> Response:
 
 
 async def pages(request: Request) -> Response:
-    """Never more than 3 documents a page."""
     query = request.query_params
     start = int(query.get("from", 3 * (int(query.get("page", 1)) - 1)))
     found = best(query["q"], 3, start)
@@ -121,7 +119,6 @@ async def pages(request: Request) -> Response:
 
 
 async def chat(request: Request) -> Response:
-    """A RAG application: it answers with marks, and returns its sources beside the message."""
     body = await request.json()
     found = best(body["messages"][-1]["content"], 5)
     content = f"It is so [{found[0][0]}]."
@@ -139,7 +136,6 @@ async def chat(request: Request) -> Response:
 
 
 async def ask(request: Request) -> Response:
-    """An application that streams: its sources, then the pieces of its answer."""
     found = best((await request.json())["question"], 5)
     events: list[Any] = [{"sources": [{"id": doc_id} for doc_id, _ in found]}]
     events += [{"delta": piece} for piece in ("It ", "is ", "so.")]

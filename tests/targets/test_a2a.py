@@ -111,7 +111,7 @@ async def test_an_agent_that_knows_no_version_is_told_so() -> None:
     error = {"code": -32601, "message": "no"}
     broken = await failure(lambda call: JSONResponse({"id": call["id"], "error": error}))
     assert broken.kind is FailureKind.PROTOCOL
-    assert "neither 'SendMessage' nor 'message/send'" in str(broken)
+    assert "neither A2A 1.0 over JSON-RPC nor A2A 0.3" in str(broken)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,6 @@ async def test_an_error_is_told_by_its_code_alone(code: object, kind: FailureKin
 
 
 def stream(*results: dict[str, Any]) -> Answer:
-    """Bodies come with CRLF, comments and an id, as servers write them."""
 
     def answer(call: dict[str, Any]) -> Response:
         envelopes = [{"jsonrpc": "2.0", "id": call["id"], "result": each} for each in results]

@@ -13,17 +13,8 @@ from tests.contract.running import running
 from assay.errors import TargetError
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED
-from assay.targets.a2a import card_places, find_card
+from assay.targets.a2a import find_card
 from assay.targets.health_check import probe
-
-
-def test_the_query_of_an_address_stays_behind_the_path_of_the_card() -> None:
-    assert card_places("http://h/agent?key=1")[:3] == [
-        "http://h/agent/.well-known/agent-card.json?key=1",
-        "http://h/agent/.well-known/agent.json?key=1",
-        "http://h/agent?key=1",
-    ]
-    assert card_places("http://h?key=1")[2] == "http://h/?key=1"
 
 
 async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:

@@ -47,19 +47,7 @@ def test_a_card_of_0_3() -> None:
 def test_a_card_of_both_generations_is_read_as_the_newer() -> None:
     both = {**old(), **new(("JSONRPC", "0.3", "http://a/"), ("JSONRPC", "1.0", "http://a/"))}
     card = read_card(both)
-    assert card.preferred("http://a").version == "1.0"
-
-
-def test_an_address_with_a_path_names_its_interface() -> None:
-    card = read_card(
-        new(
-            ("GRPC", "1.0", "a:5"),
-            ("JSONRPC", "1.0", "http://a/x"),
-            ("JSONRPC", "0.3", "http://a/y"),
-        )
-    )
-    assert card.preferred("http://a").url == "http://a/x"
-    assert card.preferred("http://a/y").version == "0.3"
+    assert [each.version for each in card.interfaces] == ["0.3", "1.0"]
 
 
 @pytest.mark.parametrize(

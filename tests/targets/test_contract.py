@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -17,8 +15,6 @@ from assay.contract.server import AgentService, ReportProgress, agent_app
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import Passage
-from assay.net.outbound import OutboundPolicy
-from assay.serve.guards import BearerToken
 from assay.targets import open_target
 from assay.targets.contract import ContractAgent, OutputReader
 from assay.targets.target_kinds import OpenContext
@@ -80,21 +76,6 @@ async def test_an_agent_may_go_by_a_name(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_task_that_ranks_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="POLICY_REVIEW returns no documents"):
         open_target("http://localhost:1=POLICY_REVIEW", OpenContext(DATA))
-
-
-async def test_a_date_in_retry_after_reaches_the_evaluation() -> None:
-    when = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True).encode()
-
-    def busy(reply: Reply) -> Reply:
-        if reply.path == "/health":
-            return reply
-        return replace(reply, status=503, headers=((b"retry-after", when),))
-
-    async with opened(Tampered(DEMO, busy)) as agent:
-        with pytest.raises(AgentFailure) as caught:
-            await agent.ask("tea", 5)
-    assert caught.value.retryable
-    assert caught.value.retry_after == pytest.approx(90, abs=5)
 
 
 def _content_type(text: str) -> Tamper:
@@ -210,21 +191,7 @@ def test_an_answer_comes_with_the_documents_it_cites(
     assert (answer.answer, answer.citations) == ("Yes. [1]", expected)
 
 
-async def test_a_server_does_not_give_its_token_to_agents_that_strangers_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AGENT_TOKEN", "t0ken")
-    policy = OutboundPolicy(("127.0.0.1",), public_only=True)
-    async with running(BearerToken(DEMO, "t0ken")) as url:
-        agent = ContractAgent(url, "RAG_RETRIEVE", policy=policy)
-        await agent.open()
-        with pytest.raises(AgentFailure, match="HTTP 401"):
-            await agent.ask("blood pressure", 1)
-        await agent.close()
-
-
 def answering(search: bool) -> Any:
-    """Rests on the grounding it is given, or searches all the same."""
 
     async def work(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         given = [] if search else request.inputs["groundingPack"]["chunks"]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from assay.data import Dataset, Document, Query
-from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 from assay.targets import open_target
@@ -48,8 +47,7 @@ def node(server: str, *arguments: str) -> str:
 
 
 async def call(command: str, *calls: tuple[str, dict[str, Any]]) -> None:
-    """Fill a server by its own tools."""
-    session = McpSession(StdioServer(command).connect, ("legacy",))
+    session = McpSession(StdioServer(command))
     for tool, arguments in calls:
         result = await session.call(tool, arguments)
         assert not result.is_error, result
@@ -64,14 +62,6 @@ async def evaluate(command: str, mapping: Sequence[str], tmp_path: Path) -> tupl
     return run.metrics["ndcg@5"], agent.info.details
 
 
-async def refusal(command: str, *mapping: str) -> str:
-    agent = open_target(f"mcp-stdio:{command}", OpenContext(DATA, mapping=parse_mapping(mapping)))
-    with pytest.raises(TargetError) as caught:
-        await agent.open()
-    await agent.close()
-    return str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("version", "tool"), [("1.2", "search_docs"), ("1.5", "find_ids"), ("1.8", "search_docs")]
 )
@@ -82,29 +72,6 @@ async def test_servers_of_old_versions_are_measured(version: str, tool: str) -> 
         await agent.open()
         assert (await agent.ask("coffee", 2)).doc_ids == ("MED-1", "MED-0")
         assert "MCP 2024-11-05" in agent.info.details
-    finally:
-        await agent.close()
-
-
-async def test_filesystem_needs_its_arguments_named(tmp_path: Path) -> None:
-    files = tmp_path / "files"
-    files.mkdir()
-    for n, word in enumerate(WORDS):
-        (files / f"{word} MED-{n}.txt").write_text(word)
-    command = node("server-filesystem", str(files))
-    assert "--map query=NAME. It takes: path, pattern" in await refusal(command)
-    assert "set it with: --map arg.path=" in await refusal(command, "query=pattern")
-    agent = open_target(
-        f"mcp-stdio:{command}",
-        OpenContext(
-            DATA,
-            mapping=parse_mapping(["query=pattern", f"arg.path={files}", r"ids=re:(MED-\d+)\.txt"]),
-        ),
-    )
-    try:
-        await agent.open()
-        assert (await agent.ask("**/coffee*", 5)).doc_ids == ("MED-1",)
-        assert (await agent.ask("coffee", 5)).doc_ids == ()
     finally:
         await agent.close()
 

@@ -68,14 +68,6 @@ def test_what_was_settled_holds_for_the_whole_run() -> None:
     assert (first.doc_ids, second.doc_ids) == (("MED-1",), ("MED-77",))
 
 
-def test_an_answer_and_its_citations_come_along() -> None:
-    value = {"sources": HITS, "generated_answer": "Yes [1].", "citations": ["MED-1"]}
-    answer = read(structured(value))
-    assert (answer.answer, answer.citations) == ("Yes [1].", ("MED-1",))
-    other = read(structured({"sources": HITS, "text": "Yes."}), answer="text")
-    assert other.answer == "Yes."
-
-
 @pytest.mark.parametrize(
     ("result", "message"),
     [

@@ -13,7 +13,6 @@ from tests.interop.server10 import agent_app
 
 from assay.data import Dataset
 from assay.errors import TargetError, UsageError
-from assay.net.outbound import OutboundPolicy
 from assay.targets import AgentAnswer, AgentInfo
 from assay.targets.health_check import ProbedAgent, probe
 from assay.targets.target_kinds import OpenContext, open_target
@@ -73,12 +72,6 @@ async def test_a_contract_agent_that_retrieves_nothing_is_told_apart() -> None:
     async with running(contract_app("POLICY_REVIEW")) as url:
         with pytest.raises(TargetError, match="does neither RAG_RETRIEVE nor LIT_RETRIEVAL"):
             await probe(url)
-
-
-async def test_a_probe_keeps_to_the_policy() -> None:
-    guarded = OutboundPolicy(public_only=True)
-    with pytest.raises(TargetError, match="may not call"):
-        await probe("http://127.0.0.1:1", guarded)
 
 
 async def test_a_bare_target_becomes_the_agent_that_was_found() -> None:

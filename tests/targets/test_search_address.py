@@ -31,7 +31,6 @@ def service() -> Service:
 
 
 async def sent(kind: str, **request: Any) -> tuple[dict[str, str], dict[str, Any]]:
-    """Headers and body of the call for the query."""
     agent = service()
     await ask(agent, kind, **request)
     texts = [(headers, body) for headers, body in agent.sent if "coffee" in json.dumps(body)]

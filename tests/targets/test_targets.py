@@ -1,49 +1,25 @@
 """One table of targets: how a target is read, and what everything else learns from its kind."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from assay.cli.app import app
 from assay.data import Dataset
 from assay.errors import UsageError
-from assay.evaluation.api import evaluate
 from assay.net.outbound import OutboundPolicy
 from assay.serve.ui.evaluate import require_permitted
-from assay.targets import AgentInfo
 from assay.targets.target_kinds import (
     TARGET_KINDS,
     OpenContext,
     Target,
-    TargetKind,
     check_permitted,
     open_target,
     parse_target,
     redact_target,
-    targets_help,
 )
 
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 EXPOSED = OutboundPolicy.for_server("0.0.0.0", "allowed.example")
-TOY = TargetKind(
-    name="toy",
-    syntax="toy:NAME",
-    description="a kind that only this test knows",
-    agent="tests.targets.toy_agent:ToyAgent",
-    runs_code=False,
-    reaches=lambda target: (f"http://{target.address}",),
-    reads=lambda target: (),
-    examples=("toy:allowed.example",),
-)
-
-
-@pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TARGET_KINDS, "toy", TOY)
 
 
 @pytest.mark.parametrize(
@@ -114,27 +90,6 @@ def test_secrets_in_a_target_are_not_shown(text: str, shown: str) -> None:
     assert redact_target(text) == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "addresses"),
-    [
-        ("builtin:bm25", ()),
-        ("builtin:bm25#openai:m@http://127.0.0.1:1", ("http://127.0.0.1:1",)),
-        ("builtin:bm25#ollama:m@127.0.0.1:1", ("http://127.0.0.1:1",)),
-        ("builtin:bm25# ollama:m@http://h", ("http://h",)),
-        ("a2a:http://h#stream", ("http://h",)),
-        ("mcp:http://h/mcp#tool", ("http://h/mcp",)),
-        ("http:http://h=T", ("http://h",)),
-        ("http://h", ("http://h",)),
-        ("python:a:b", ()),
-    ],
-)
-def test_a_kind_knows_which_addresses_a_target_contacts(
-    text: str, addresses: tuple[str, ...]
-) -> None:
-    target = parse_target(text)
-    assert TARGET_KINDS[target.kind].reaches(target) == addresses
-
-
 def test_an_agent_named_by_the_environment_is_contacted_where_that_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -188,41 +143,6 @@ def test_strangers_may_have_this_evaluated(text: str) -> None:
     check_permitted(parse_target(text), EXPOSED)
 
 
-def test_a_kind_is_registered_in_one_place(toy: None) -> None:
-    assert "toy:NAME" in targets_help()
-    with pytest.raises(UsageError, match="toy:NAME"):
-        parse_target("nonsense")
-    with pytest.raises(UsageError, match="Did you mean 'toy:x'"):
-        parse_target("toyy:x")
-    agent = open_target("toy:x", OpenContext(NOTHING, track="trained"))
-    assert agent.info == AgentInfo("toy:x", "toy", "trained")
-
-
-def test_the_rules_of_the_pages_follow_from_the_kind(
-    toy: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    require_permitted("toy:allowed.example", EXPOSED)
-    with pytest.raises(UsageError, match=r"other\.example"):
-        require_permitted("toy:other.example", EXPOSED)
-    harmful: list[dict[str, Any]] = [
-        {"runs_code": True},
-        {"reads": lambda target: ("/etc/passwd",)},
-    ]
-    for property in harmful:
-        monkeypatch.setitem(TARGET_KINDS, "toy", replace(TOY, **property))
-        with pytest.raises(UsageError, match=r"only on 127\.0\.0\.1"):
-            require_permitted("toy:allowed.example", EXPOSED)
-
-
-def test_the_doctor_knows_a_new_kind(toy: None) -> None:
-    listed = CliRunner().invoke(app, ["doctor", "--json"])
-    assert json.loads(listed.stdout)["targets"]["toy"]["syntax"] == "toy:NAME"
-    checked = CliRunner().invoke(app, ["doctor", "toy:d1", "--json"])
-    found = json.loads(checked.stdout)
-    assert (found["protocol"], found["target"], found["healthy"]) == ("toy", "toy:d1", True)
-    assert found["calls"][0]["doc_ids"] == ["d1"]
-
-
 def test_every_kind_of_the_table_can_be_loaded() -> None:
     from assay.targets.target_kinds import load
 
@@ -230,28 +150,3 @@ def test_every_kind_of_the_table_can_be_loaded() -> None:
         assert callable(load(kind.agent)), kind.name
         for example in kind.examples:
             assert parse_target(example).kind == kind.name
-
-
-class Finder:
-    def ask(self, query: str, top_k: int) -> list[str]:
-        return ["d2", "d1"]
-
-
-finder = Finder()
-
-
-async def test_a_target_may_name_an_object_with_a_method_ask() -> None:
-    agent = open_target(f"python:{__name__}:finder", OpenContext(NOTHING, track="zero-shot"))
-    await agent.open()
-    assert agent.info == AgentInfo(f"python:{__name__}:finder", "python", "zero-shot")
-    assert (await agent.ask("q", 2)).doc_ids == ("d2", "d1")
-    await agent.close()
-    with pytest.raises(UsageError, match=":Finder: Finder is a class; pass an instance of it"):
-        open_target(f"python:{__name__}:Finder", OpenContext(NOTHING))
-
-
-def test_a_run_folder_is_not_named_after_a_secret(toy: None, tmp_path: Path) -> None:
-    evaluate("toy:server/?api_key=hunter2", "notes", num_queries=1, out=tmp_path)
-    (folder,) = (path.name for path in tmp_path.iterdir() if path.is_dir())
-    assert "hunter2" not in folder
-    assert "server" in folder

@@ -19,8 +19,8 @@ from assay.evaluation.run import Run, no_answers, run_folder
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
 from assay.run.config import RunConfig, settings
-from assay.targets.protocol import Agent, Askable
-from assay.targets.python_call import InvokableRetriever, NodeRetriever, as_agent, python_name
+from assay.targets.protocol import Agent
+from assay.targets.python_call import as_agent, python_name
 
 if TYPE_CHECKING:
     from assay.llm.providers.provider import LLMProvider
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _WARNING = "warning: "
 
-TargetLike = str | Askable | Callable[..., Any] | InvokableRetriever | NodeRetriever
+# A target by name, a function, or an object with a method `ask`, `invoke` or `retrieve`.
+TargetLike = str | Callable[..., Any] | object
 
 
 def evaluate(

@@ -8,10 +8,10 @@ import functools
 import os
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
@@ -25,9 +25,6 @@ from assay.net.outbound import (
     split_address,
 )
 from assay.net.redact import remember_secrets
-
-_Request = TypeVar("_Request", bound=Any)
-_Response = TypeVar("_Response")
 
 CONNECT_SECONDS = 10.0
 CLIENT_MAX_BYTES = 32_000_000  # of one response, if its reader sets no lower limit
@@ -63,78 +60,57 @@ class EncodingRefused(httpx.RequestError):
     """The response is encoded in a way that was not asked for and is not decoded."""
 
 
-class BoundedDecoder:
-    """Counts the bytes of one response, and undoes a single gzip or deflate within `limit`.
+class _BoundedStream(httpx.AsyncByteStream):
+    """The bytes of one response, after a single gzip or deflate is undone; at most `limit`.
 
-    `encoding` and `declared` are the headers Content-Encoding and Content-Length: one that is
-    larger is refused before anything is read.
+    Raises `ResponseTooLarge` or `EncodingRefused`, for what the headers declare at once.
     """
 
-    def __init__(self, encoding: str, limit: int, declared: str = "") -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, headers: httpx.Headers, limit: int) -> None:
+        self._inner = inner
         self._limit = limit
-        self._raw = self._decoded = 0
         self._zlib: Any = None
-        name = encoding.strip().lower()
-        if name in _GZIP:
+        encoding = headers.pop("content-encoding", "").strip().lower()
+        if encoding in _GZIP:
             self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        elif name == "deflate":
+        elif encoding == "deflate":
             self._zlib = zlib.decompressobj()
-        elif name not in ("", "identity"):
+        elif encoding not in ("", "identity"):
             raise EncodingRefused(
-                f"the response is compressed with {name[:40]!r}, which is not supported"
+                f"the response is compressed with {encoding[:40]!r}, which is not supported"
             )
+        declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > limit:
             raise ResponseTooLarge(limit)
-
-    @property
-    def decodes(self) -> bool:
-        """Whether the bytes that come out differ from those on the wire."""
-        return self._zlib is not None
-
-    def feed(self, chunk: bytes) -> bytes:
-        """The decoded bytes of a raw chunk. Raises `ResponseTooLarge` or `EncodingRefused`."""
-        self._raw += len(chunk)
-        if self._raw > self._limit:
-            raise ResponseTooLarge(self._limit)
-        if self._zlib is None:
-            return chunk
-        try:
-            decoded: bytes = self._zlib.decompress(chunk, self._limit - self._decoded + 1)
-        except zlib.error:
-            raise EncodingRefused(
-                "the response body does not match its Content-Encoding, gzip or deflate"
-            ) from None
-        self._decoded += len(decoded)
-        if self._decoded > self._limit:
-            raise ResponseTooLarge(self._limit)
-        return decoded
-
-
-class _BoundedStream(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, decoder: BoundedDecoder) -> None:
-        self._inner = inner
-        self._decoder = decoder
+        if self._zlib:  # the length is that of the compressed body
+            headers.pop("content-length", None)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        raw = decoded = 0
         async for chunk in self._inner:
-            yield self._decoder.feed(chunk)
+            raw += len(chunk)
+            if self._zlib and raw <= self._limit:
+                try:
+                    chunk = self._zlib.decompress(chunk, self._limit - decoded + 1)
+                except zlib.error:
+                    raise EncodingRefused(
+                        "the response body does not match its Content-Encoding, gzip or deflate"
+                    ) from None
+            decoded += len(chunk)
+            if raw > self._limit or decoded > self._limit:
+                raise ResponseTooLarge(self._limit)
+            yield chunk
 
     async def aclose(self) -> None:
-        close_desynchronized(self._inner)
+        # A server that sends more than one response to one request would have the next request
+        # read the rest: httpcore reuses the connection whatever h11 has left in its buffer. h11 in
+        # an error state makes httpcore close it.
+        inner: Any = self._inner
+        for name in ("_httpcore_stream", "_stream", "_connection", "_h11_state"):
+            inner = getattr(inner, name, None)
+        if inner is not None and inner.trailing_data[0]:
+            inner.send_failed()
         await self._inner.aclose()
-
-
-def close_desynchronized(stream: object) -> None:
-    """Keep a connection with unread bytes after its response from being used again.
-
-    Call it before the stream of a response is closed. A server that sends more than one response to
-    one request would otherwise have the next request read the rest. httpcore reuses the connection
-    whatever h11 has left in its buffer; h11 in an error state makes httpcore close it.
-    """
-    for name in ("_httpcore_stream", "_stream", "_connection", "_h11_state"):
-        stream = getattr(stream, name, None)
-    if stream is not None and stream.trailing_data[0]:  # type: ignore[attr-defined]
-        stream.send_failed()  # type: ignore[attr-defined]
 
 
 def no_cookies() -> CookieJar:
@@ -151,24 +127,18 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await self._inner.handle_async_request(request)
-        headers = response.headers
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        limit = request.extensions.get(MAX_BYTES_EXTENSION, self._limit)
         try:
             # httpx looks where a redirect leads, followed or not, and some hosts are not decodable.
-            _ = httpx.URL(headers.get("location", "")).host
-            limit = request.extensions.get(MAX_BYTES_EXTENSION, self._limit)
-            length = headers.get("content-length", "")
-            decoder = BoundedDecoder(headers.get("content-encoding", ""), limit, length)
+            _ = httpx.URL(response.headers.get("location", "")).host
+            response.stream = _BoundedStream(response.stream, response.headers, limit)
         except httpx.RequestError:
             await response.aclose()
             raise
         except (ValueError, httpx.InvalidURL):
             await response.aclose()
             raise httpx.RemoteProtocolError("the Location header is not a URL") from None
-        if decoder.decodes:  # httpx would decode a second time, without a limit
-            del headers["content-encoding"]
-            headers.pop("content-length", None)
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _BoundedStream(response.stream, decoder)
         return response
 
     async def aclose(self) -> None:
@@ -199,35 +169,22 @@ def token_for(base: str, policy: OutboundPolicy, *variables: str) -> TokenFor | 
 
     None if the address came in a request instead of from the user.
     """
-    token = read_token(policy, *variables)
-    return None if token is None else TokenFor(base, token)
-
-
-def read_token(policy: OutboundPolicy, *variables: str) -> str | None:
-    """The token of the first variable that is set; None where it may not be sent."""
-    if policy.public_only:
-        return None
     name = next((name for name in variables if os.environ.get(name)), None)
-    token = None if name is None else os.environ[name]
-    if token is not None and not (token.isascii() and token.isprintable()):
+    if policy.public_only or name is None:
+        return None
+    token = os.environ[name]
+    if not (token.isascii() and token.isprintable()):
         raise UsageError(
             f"{name} contains characters that are not allowed in an HTTP header; set it to the "
             "token alone, without quotes or line breaks"
         )
     remember_secrets(token)
-    return token
-
-
-def tls_context() -> ssl.SSLContext:
-    """The certificates that are trusted, as SSL_CERT_FILE or SSL_CERT_DIR say.
-
-    All clients share one: reading the authorities takes 20 ms, longer than most calls.
-    """
-    return _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    return TokenFor(base, token)
 
 
 @functools.cache
 def _tls_context(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    """The certificates that are trusted: reading them takes 20 ms, longer than most calls."""
     return httpx.create_ssl_context()
 
 
@@ -251,6 +208,7 @@ def open_client(
     closed an idle one. `resolve` and `transport` replace the network, in tests.
     """
     limits = _LIMITS if keep_alive else _ONE_REQUEST_EACH
+    trusted = _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
     options: dict[str, Any] = {
         "timeout": _TIMEOUT if timeout is None else timeout,
         "headers": {**_HEADERS, **(headers or {})},
@@ -260,13 +218,13 @@ def open_client(
     }
 
     if transport is None and policy.public_only:
-        direct = httpx.AsyncHTTPTransport(limits=limits, verify=tls_context())
+        direct = httpx.AsyncHTTPTransport(limits=limits, verify=trusted)
         transport = GuardedTransport(policy, direct, resolve)
         options["trust_env"] = False  # a proxy would resolve names on its own
     if transport is not None:
         return httpx.AsyncClient(transport=BoundedTransport(transport, max_bytes), **options)
     client = httpx.AsyncClient(
-        mounts=dict.fromkeys(_LOOPBACK), limits=limits, verify=tls_context(), **options
+        mounts=dict.fromkeys(_LOOPBACK), limits=limits, verify=trusted, **options
     )
     # httpx builds the transports of the environment's proxies itself: they are wrapped afterwards.
     client._transport = BoundedTransport(client._transport, max_bytes)
@@ -285,56 +243,35 @@ class GuardedTransport(httpx.AsyncBaseTransport):
     """
 
     def __init__(
-        self,
-        policy: OutboundPolicy,
-        inner: httpx.AsyncBaseTransport,
-        resolve: Resolve | None = None,
+        self, policy: OutboundPolicy, inner: httpx.AsyncBaseTransport, resolve: Resolve | None
     ) -> None:
         self._policy = policy
         self._inner = inner
         self._resolve = resolve
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        not_connected = httpx.ConnectError, httpx.ConnectTimeout
-        send = self._inner.handle_async_request
-        return await send_guarded(request, send, self._policy, not_connected, self._resolve)
+        """Send to the first address that is permitted and can be connected to."""
+        self._policy.check_url(str(request.url))
+        host, port = split_address(str(request.url))
+        addresses = await permitted_addresses(self._policy, host, port, self._resolve)
+        for address in addresses[:-1]:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await self._inner.handle_async_request(_pinned(request, address))
+        return await self._inner.handle_async_request(_pinned(request, addresses[-1]))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-async def send_guarded(
-    request: _Request,
-    send: Callable[[_Request], Awaitable[_Response]],
-    policy: OutboundPolicy,
-    not_connected: tuple[type[Exception], ...],
-    resolve: Resolve | None = None,
-) -> _Response:
-    """Send a request to the first address of its host that is permitted and can be connected to.
-
-    The request is one of httpx, or of the copy of it that an SDK brings; `not_connected` is what
-    `send` raises if nobody accepts the connection. Raises `OutboundRefused`.
-    """
-    policy.check_url(str(request.url))
-    host, port = split_address(str(request.url))
-    addresses = await permitted_addresses(policy, host, port, resolve)
-    for address in addresses[:-1]:
-        with suppress(*not_connected):
-            return await send(_pinned(request, address))
-    return await send(_pinned(request, addresses[-1]))
-
-
-def _pinned(request: _Request, address: str) -> _Request:
+def _pinned(request: httpx.Request, address: str) -> httpx.Request:
     """The same request sent to `address`: Host header and TLS name stay those of the URL."""
     extensions = dict(request.extensions)
     if as_address(request.url.host) is None:
-        name = httpx.URL(scheme="https", host=request.url.host).raw_host
-        extensions["sni_hostname"] = name.decode("ascii")
-    pinned: _Request = type(request)(
+        extensions["sni_hostname"] = request.url.raw_host.decode("ascii")
+    return httpx.Request(
         request.method,
         request.url.copy_with(host=address),
         headers=request.headers,
         stream=request.stream,
         extensions=extensions,
     )
-    return pinned

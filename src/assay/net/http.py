@@ -29,7 +29,6 @@ MAX_BYTES = 1_000_000
 # How much of an error's body is read to quote it, and for how long.
 ERROR_BODY_BYTES = 8_000
 ERROR_BODY_SECONDS = 2.0
-NO_ANSWER = "the connection was closed without a response"
 CUT_OFF = "the response was cut off"
 REQUEST_TIMEOUT = 408
 _MAX_REDIRECTS = 3
@@ -47,28 +46,17 @@ async def exchange(
 ) -> AsyncIterator[httpx.Response]:
     """The response with its body still unread. Errors inside the block are classified as well."""
     with classify_http_errors():
-        response = await _send(http, method, url, content, headers)
-        try:
-            yield response
-        finally:
-            await response.aclose()
-
-
-async def _send(
-    http: httpx.AsyncClient,
-    method: str,
-    url: str,
-    content: bytes | None,
-    headers: Mapping[str, str] | None,
-) -> httpx.Response:
-    for _ in range(_MAX_REDIRECTS + 1):
-        request = http.build_request(method, url, content=content, headers=headers)
-        response = await http.send(request, stream=True)
-        if not response.has_redirect_location:
-            return response
-        await response.aclose()
-        url = _next_address(method, url, response)
-    raise AgentFailure(FailureKind.PROTOCOL, f"more than {_MAX_REDIRECTS} redirects")
+        for _ in range(_MAX_REDIRECTS + 1):
+            request = http.build_request(method, url, content=content, headers=headers)
+            response = await http.send(request, stream=True)
+            try:
+                if not response.has_redirect_location:
+                    yield response
+                    return
+            finally:
+                await response.aclose()
+            url = _next_address(method, url, response)
+        raise AgentFailure(FailureKind.PROTOCOL, f"more than {_MAX_REDIRECTS} redirects")
 
 
 def _next_address(method: str, url: str, response: httpx.Response) -> str:
@@ -84,15 +72,13 @@ def _next_address(method: str, url: str, response: httpx.Response) -> str:
     # The one change of port that is harmless: the same host, now with TLS.
     upgraded = new == (old[0], 443) and urlsplit(there).scheme == "https" and old[1] == 80
     if new != old and not upgraded:
-        message = (
-            f"HTTP {status} to another host, {new[0][:100]!r}; redirects are not followed there"
-        )
-        raise AgentFailure(FailureKind.PROTOCOL, message)
-    if method != "GET" and status not in _METHOD_KEPT:
+        problem = f"to another host, {new[0][:100]!r}; redirects are not followed there"
+    elif method != "GET" and status not in _METHOD_KEPT:
         path = urlsplit(there).path[:100]
-        message = f"HTTP {status} for a {method}; use the URL that it redirects to, path {path!r}"
-        raise AgentFailure(FailureKind.PROTOCOL, message)
-    return there
+        problem = f"for a {method}; use the URL that it redirects to, path {path!r}"
+    else:
+        return there
+    raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {status} {problem}")
 
 
 async def read_chunks(
@@ -102,9 +88,6 @@ async def read_chunks(
 
     `response` comes from a client of `open_client`, which has undone any compression.
     """
-    declared = response.headers.get("content-length", "")
-    if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
-        raise too_large(limit)
     size = 0
     async for chunk in response.aiter_raw():
         size += len(chunk)
@@ -186,13 +169,6 @@ def failure_of_status(
     return None
 
 
-def breach_of(error: httpx.RemoteProtocolError) -> str:
-    """How a response broke off or was not HTTP: a message."""
-    if "disconnected" in str(error):  # before the head of an answer was complete
-        return NO_ANSWER
-    return CUT_OFF if "peer closed" in str(error) else "the response is not valid HTTP"
-
-
 @contextmanager
 def classify_http_errors() -> Iterator[None]:
     """Turn what httpx raises inside the block into an `AgentFailure`."""
@@ -209,9 +185,11 @@ def classify_http_errors() -> Iterator[None]:
     except httpx.NetworkError:
         raise AgentFailure(FailureKind.CONNECTION, "the connection was lost") from None
     except httpx.RemoteProtocolError as error:
-        breach = breach_of(error)
-        kind = FailureKind.CONNECTION if breach == NO_ANSWER else FailureKind.PROTOCOL
-        raise AgentFailure(kind, breach) from None
+        if "disconnected" in str(error):  # before the head of an answer was complete
+            message = "the connection was closed without a response"
+            raise AgentFailure(FailureKind.CONNECTION, message) from None
+        message = CUT_OFF if "peer closed" in str(error) else "the response is not valid HTTP"
+        raise AgentFailure(FailureKind.PROTOCOL, message) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # a host that is not a name
         message = f"the exchange failed ({type(error).__name__})"
         raise AgentFailure(FailureKind.PROTOCOL, message) from None
@@ -245,11 +223,6 @@ class BodyRejected(Exception):
         self.status = status
         self.message = message
 
-    @classmethod
-    def too_large(cls, limit: int) -> "BodyRejected":
-        """For a body of more than `limit` bytes."""
-        return cls(413, f"the body is larger than {limit} bytes")
-
 
 class LimitedBody:
     """A request's body of at most `limit` bytes, all of which must arrive within `timeout` seconds.
@@ -282,7 +255,7 @@ class LimitedBody:
         self._size += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         if self._size > self._limit:
-            self.rejection = BodyRejected.too_large(self._limit)
+            self.rejection = BodyRejected(413, f"the body is larger than {self._limit} bytes")
         if self.rejection:
             raise self.rejection from None
         return message

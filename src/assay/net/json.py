@@ -42,10 +42,8 @@ def parse_object(content: str | bytes) -> JsonObject | None:
 def is_too_deep(value: Any, content: str | bytes) -> bool:
     """Whether more than `MAX_DEPTH` lists and objects are nested in the value of a document."""
     # At least as many as there are levels, and counted in no time: most documents have few.
-    if isinstance(content, str):
-        openings = content.count("[") + content.count("{")
-    else:
-        openings = content.count(b"[") + content.count(b"{")
+    signs = ("[", "{") if isinstance(content, str) else (b"[", b"{")
+    openings = sum(map(content.count, signs))  # type: ignore[arg-type]
     return openings > MAX_DEPTH and is_deep(value)
 
 

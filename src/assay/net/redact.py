@@ -14,6 +14,7 @@ be read back from a file: a run that needs it again is given it again.
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 from urllib import parse
 
@@ -45,18 +46,19 @@ SECRET_NAME = re.compile(
 
 # Values of a URL's query that describe a search. Others are masked, unless they are plain words or
 # numbers: nobody can list the names that services have for keys.
-_SEARCH_NAMES = re.compile(
-    r"q|query|text|question|search|s|index|collection|filter|fields|fl|sort|yql|model|lang", re.I
+_PUBLIC_VALUE = re.compile(
+    r"(?:q|query|text|question|search|s|index|collection|filter|fields|fl|sort|yql|model|lang)=.*"
+    r"|[^=]*=(?:-?\d{1,6}(?:\.\d{1,6})?|[a-z][a-z_.,:-]{0,39})",
+    re.IGNORECASE,
 )
 _PLACEHOLDER = re.compile(r"\$?\{\w+\}")
-_PLAIN_VALUE = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?|[a-z][a-z_.,:-]{0,39}")
-_URL_VALUE = re.compile(r"[?&#](?P<name>[^=&#?\s]+)=(?P<secret>[^&#\s'\"]+)")
+# A name and its value in the query of a URL.
+URL_VALUE = re.compile(r"[?&#](?P<name>[^=&#?\s]+)=(?P<secret>[^&#\s'\"]+)")
 _HTTP_URL = re.compile(r"https?://[^/?#\s'\"]+(?P<path>/[^?#\s'\"]*)?[^#\s'\"]*(?P<end>#\S+)?")
 # A key may be a part of the path, as in the addresses of webhooks, or the fragment. In names,
 # letters and digits do not alternate as often; ids of collections are UUIDs.
 _PATH_SEGMENT = re.compile(r"[\w.~%+=-]{16,}", re.ASCII)
 _ALTERNATION = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)(?P<secret>[^\s/?#]*)@")
 _BEARER = re.compile(r"\bBearer\s+(?P<secret>[^\s'\"$][^\s'\"]*)", re.IGNORECASE)
 _ARGUMENT = re.compile(r"^arg\.(?P<name>[\w.-]+)=(?P<secret>.+)$", re.DOTALL)
@@ -116,12 +118,7 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 
 class SecretText(str):
-    """A text without its secrets, which `full` has.
-
-    Parameters:
-        shown: the masked text, which this is.
-        full: the text as it was given.
-    """
+    """A masked text; `full` is the text as it was given."""
 
     full: str
 
@@ -154,7 +151,8 @@ def full_text(text: str) -> str:
 
 def reveal(text: str) -> str:
     """The full form. Raises `UsageError` if it is not known: only the masked one was stored."""
-    if not isinstance(text, SecretText) and MASK in text and _is_masked(text):
+    masked = any(f"{before}{MASK}" in text for before in ("=", "/", "#", " ", '"'))
+    if masked and not isinstance(text, SecretText):
         raise UsageError(
             f"{text!r} has a secret that is not stored with a run; give it again in full, such as: "
             "assay eval TARGET --resume RUN"
@@ -176,42 +174,30 @@ def secret_fields(value: Any, *, secret: bool = False) -> Iterator[str]:
             yield from secret_fields(each, secret=secret)
 
 
-def _is_masked(text: str) -> bool:
-    return any(f"{before}{MASK}" in text for before in ("=", "/", "#", " ", '"'))
-
-
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     is_command = text.strip().lower().startswith(_COMMAND)
     for pattern in (_CREDENTIALS, _BEARER, *((_VARIABLE, _OPTION, _HEADER) if is_command else ())):
         for match in pattern.finditer(text):
             yield from _given(match)
-    for match in _URL_VALUE.finditer(text):
-        plain = _SEARCH_NAMES.fullmatch(match["name"]) or _PLAIN_VALUE.fullmatch(match["secret"])
-        if SECRET_NAME.fullmatch(match["name"]) or not plain:
+    for match in URL_VALUE.finditer(text):
+        public = _PUBLIC_VALUE.fullmatch(match[0][1:])
+        if SECRET_NAME.fullmatch(match["name"]) or not public:
             yield from _given(match)
     for url in _HTTP_URL.finditer(text):
         for part in ("path", "end"):
             for segment in _PATH_SEGMENT.finditer(text, *url.span(part)) if url[part] else ():
-                if len(_ALTERNATION.findall(segment[0])) > 2 and not _UUID.fullmatch(segment[0]):
+                is_uuid = len(segment[0]) == 36 and segment[0].count("-") == 4
+                if len(_ALTERNATION.findall(segment[0])) > 2 and not is_uuid:
                     yield segment.span()
     if (match := _ARGUMENT.search(text)) and SECRET_NAME.fullmatch(match["name"]):
         yield from _given(match)
-    yield from _field_spans(text)
+    if text.lstrip().startswith(("{", "[")):
+        from assay.net.json import parse_json  # `assay --help` needs no parser of JSON
 
-
-def _field_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the secrets of a JSON document are, also those in lists and objects."""
-    if not text.lstrip().startswith(("{", "[")):
-        return
-    from assay.net.json import parse_json  # `assay --help` needs no parser of JSON
-
-    try:
-        secrets = set(secret_fields(parse_json(text)))
-    except ValueError:
-        return
-    for secret in secrets:
-        for match in re.finditer(f'"({re.escape(secret)})"', text):
-            yield match.span(1)
+        with suppress(ValueError):
+            for secret in set(secret_fields(parse_json(text))):
+                for match in re.finditer(f'"({re.escape(secret)})"', text):
+                    yield match.span(1)
 
 
 def _given(match: re.Match[str]) -> Iterator[tuple[int, int]]:
@@ -232,7 +218,6 @@ _CONTROLS = re.compile(
     "\ud800-\udfff"  # lone surrogates, which no terminal can be sent
     "\ufffe\uffff]"  # no characters: XML may not hold them
 )
-_PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 _ADDRESS = re.compile(
     r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?"""
     r"|(?:\blocalhost|\b\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\]):\d{1,5}\b",
@@ -248,7 +233,6 @@ _QUOTED_BYTES = 20 * MAX_QUOTE
 _MESSAGE_FIELDS = ("message", "detail", "error_description", "reason", "title", "error")
 _PAGE = ("<!doctype", "<html", "<head", "<body")
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
-_TAG = re.compile(r"<[^<>]*>")
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
@@ -258,13 +242,14 @@ def redact_url(url: str) -> str:
 
     Of a URL that cannot be parsed, as much is kept as is certainly not a password.
     """
-    scheme, separator, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
-    host, slash, path = rest.partition("/")
-    host = host.rpartition("@")[2]
-    if separator and not _PLAIN_HOST.fullmatch(host):
-        host, slash, path = "...", "", ""
+    try:
+        parts = parse.urlsplit(url)
+        _ = parts.port  # raises for what is not a host with a port
+    except ValueError:
+        return f"{url.partition('://')[0]}://..."
     # An address within the path, such as that behind a proxy, may have credentials too.
-    return str(mask_secrets(_CREDENTIALS.sub("", f"{scheme}{separator}{host}{slash}{path}")))
+    shown = parts._replace(query="", fragment="").geturl()
+    return str(mask_secrets(_CREDENTIALS.sub("", shown)))
 
 
 def redact_credentials(text: str) -> str:
@@ -300,7 +285,7 @@ def _message_in(text: str) -> str:
     """The part of an error body that was written for people."""
     if text.lstrip()[:9].lower().startswith(_PAGE):
         title = _TITLE.search(text)
-        return title[1] if title else _TAG.sub(" ", text)
+        return title[1] if title else "an HTML page without a title"
     from assay.net.json import parse_object  # `assay --help` needs no parser of JSON
 
     found = parse_object(text) if text.lstrip().startswith("{") else None

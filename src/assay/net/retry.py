@@ -98,18 +98,16 @@ class RetryPolicy:
             attempt += 1
             deadline = asyncio.timeout(self.timeout)
             try:
-                try:
-                    async with deadline:
-                        return await call()
-                except TimeoutError:
-                    if self.timeout is None or on_timeout is None or not deadline.expired():
-                        raise
-                    raise on_timeout(self.timeout) from None
-            except Exception as error:
+                async with deadline:
+                    return await call()
+            except Exception as raised:
+                error = raised
+                if on_timeout and self.timeout and deadline.expired():
+                    error = on_timeout(self.timeout)
                 error.attempts = attempt  # type: ignore[attr-defined]
                 delay = self._next_delay(error, attempt, waited) if should_retry(error) else None
                 if delay is None:
-                    raise
+                    raise error from error.__cause__
             waited += delay
             await self.sleep(delay)
 
@@ -155,11 +153,6 @@ class CircuitBreaker:
         self._changed = asyncio.Event()
         self.lost = False
 
-    @property
-    def is_open(self) -> bool:
-        """Whether callers are held back."""
-        return self._probes > 0
-
     async def enter(self) -> int:
         """Wait until a call may be made; the ticket goes back into `record`.
 
@@ -168,7 +161,7 @@ class CircuitBreaker:
         while True:
             if self.lost:
                 raise CircuitLost
-            if not self.is_open:
+            if not self._probes:  # closed
                 return self._generation
             if not self._probing:
                 self._probing = True
@@ -183,28 +176,26 @@ class CircuitBreaker:
     def record(self, ticket: int, *, outage: bool) -> None:
         """Record how a call ended. A call sent before the breaker opened is not a probe."""
         if not outage:
-            if self.is_open:
+            if self._probes:
                 self._on_change("the target responds again; continuing")
             self._failures = self._probes = 0
             self._notify()
         elif ticket == self._generation:
             self._failures += 1
-            if self.is_open or self._failures >= self._threshold:
-                self._open()
-
-    def _open(self) -> None:
-        self._generation += 1
-        if self._probes == len(self._pauses):
-            self.lost = True
-            self._on_change("the target is still unreachable; giving up")
-        else:
-            pause = self._pauses[self._probes]
-            self._probes += 1
-            self._probe_at = time.monotonic() + pause
-            self._on_change(
-                f"{self._failures} calls in a row got no response; retrying in {pause:g} s"
-            )
-        self._notify()
+            if not self._probes and self._failures < self._threshold:
+                return
+            self._generation += 1
+            if self._probes == len(self._pauses):
+                self.lost = True
+                self._on_change("the target is still unreachable; giving up")
+            else:
+                pause = self._pauses[self._probes]
+                self._probes += 1
+                self._probe_at = time.monotonic() + pause
+                self._on_change(
+                    f"{self._failures} calls in a row got no response; retrying in {pause:g} s"
+                )
+            self._notify()
 
     def _notify(self) -> None:
         self._probing = False

@@ -14,7 +14,6 @@ import orjson
 MAX_EVENT_BYTES = 8_000_000
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-_BOM = b"\xef\xbb\xbf"
 
 
 def format_event(event: str, data: Mapping[str, Any]) -> str:
@@ -31,7 +30,6 @@ class Event:
 
     name: str
     data: str
-    id: str | None = None
 
 
 class EventTooLarge(ValueError):
@@ -49,9 +47,7 @@ class EventReader:
         self._max_bytes = max_event_bytes
         self._buffer = bytearray()
         self._scanned = 0
-        self._at_start = True
         self._skip_newline = False
-        self._last_id: str | None = None
         self._start_event()
 
     def feed(self, chunk: bytes) -> list[Event]:
@@ -84,9 +80,6 @@ class EventReader:
         return lines
 
     def _read_line(self, line: bytes) -> Event | None:
-        if self._at_start:
-            self._at_start = False
-            line = line.removeprefix(_BOM)
         if not line:
             return self._dispatch()
         self._check_size(len(line))
@@ -105,8 +98,6 @@ class EventReader:
             self._data.append(value)
         elif name == "event":
             self._name = value
-        elif name == "id" and "\0" not in value:
-            self._last_id = value
         elif name not in ("id", "retry"):
             self._note("a line is neither event:, data:, id:, retry: nor a comment")
         return None
@@ -118,7 +109,7 @@ class EventReader:
     def _dispatch(self) -> Event | None:
         event = None
         if self._data:
-            event = Event(self._name or "message", "\n".join(self._data), self._last_id)
+            event = Event(self._name or "message", "\n".join(self._data))
         elif self._name:
             self._note("an event has no data: line")
         if self._data and not self._name:
@@ -133,5 +124,4 @@ class EventReader:
         self._fields_seen = False
 
     def _note(self, problem: str) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)
+        self.problems = list(dict.fromkeys([*self.problems, problem]))

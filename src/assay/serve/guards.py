@@ -265,7 +265,7 @@ class BodyLimit:
         limit = self._uploads.get(scope["path"], self._limit)
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared[:20]) > limit:
-            await _send_rejection(send, BodyRejected.too_large(limit))
+            await _send_rejection(send, BodyRejected(413, f"the body is larger than {limit} bytes"))
             return
         body = LimitedBody(receive, limit, BODY_TIMEOUT_S)
         started = False

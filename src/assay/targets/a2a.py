@@ -58,7 +58,7 @@ from assay.targets.answer_reader import (
     suggest_mapping,
     validate_keys,
 )
-from assay.targets.http_agent import HttpAgent, ready_url
+from assay.targets.http_agent import HttpAgent, ready_url, unreachable
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
 from assay.targets.target_kinds import OpenContext, Target
 
@@ -119,11 +119,6 @@ class Interface:
     def __str__(self) -> str:
         return f"A2A {self.version} over JSON-RPC"
 
-    @property
-    def send_name(self) -> str:
-        """The name of the method that sends a message, for error messages."""
-        return _METHODS[self.version]["send"]
-
     def question(self, text: str, *, stream: bool) -> bytes:
         """The request that sends `text`. Newer libraries keep the numbers of a data part as
         floats, so it is one text part.
@@ -159,13 +154,6 @@ class Card:
     place: str = ""
     document: bytes = b""
 
-    def preferred(self, asked: str) -> Interface:
-        """The newest interface at the address that the user gave (`asked`), else the newest."""
-        named = [each for each in self.interfaces if each.url.rstrip("/") == asked]
-        # An address without a path names no interface: every card is there.
-        candidates = named if urlsplit(asked).path and named else self.interfaces
-        return max(candidates, key=lambda interface: interface.version)
-
 
 class A2AAgent(HttpAgent):
     """An A2A agent. After `open()`, `card`, `interface` and `findings` hold what was found.
@@ -200,7 +188,6 @@ class A2AAgent(HttpAgent):
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
-        """`a2a:URL`, with `#stream` for answers as a stream and `#text` for queries as text."""
         options = set(filter(None, target.fragment.split(",")))
         if not options <= {"stream", "text"}:
             raise UsageError(
@@ -219,12 +206,11 @@ class A2AAgent(HttpAgent):
         )
 
     async def open(self) -> None:
-        """Find the card and choose an interface. Raises `TargetError` if there is none."""
+        """Find the card and choose the newest interface. Raises `TargetError` if there is none."""
         await self.connect(self._base)
-        # The user's address may be that of one interface; the card's own is the agent's.
         self.card = await find_card(self.http, self._base)
         await self._correct_addresses()
-        self._use(self.card.preferred(self._base))
+        self._use(max(self.card.interfaces, key=lambda interface: interface.version))
         if self.streaming and not self.card.streaming:
             what = "the agent card does not declare streaming; trying it anyway"
             self._report(what, "remove '#stream' from the target")
@@ -236,10 +222,11 @@ class A2AAgent(HttpAgent):
         reasons: dict[str, str | None] = {}  # by origin: connecting to one that is away takes long
         for interface in self.card.interfaces:
             origin = interface.url.partition("://")[2].partition("/")[0]
+            here = rebase(interface.url, base)
             if origin not in reasons:
                 reasons[origin] = reason = await _why_wrong(interface.url, base, self.policy)
                 if reason:
-                    there, here = redact_url(interface.url)[:200], rebase(interface.url, base)
+                    there = redact_url(interface.url)[:200]
                     self._report(
                         f"the card's address {there!r} {reason}; calling {redact_url(here)!r} "
                         "instead",
@@ -247,9 +234,7 @@ class A2AAgent(HttpAgent):
                         "--card-url URL",
                     )
             kept = reasons[origin] is None
-            corrected.append(
-                interface if kept else replace(interface, url=rebase(interface.url, base))
-            )
+            corrected.append(interface if kept else replace(interface, url=here))
         self.card = replace(self.card, interfaces=tuple(corrected))
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -275,41 +260,41 @@ class A2AAgent(HttpAgent):
         try:
             reply = await self._ask_by(other, text)
         except UnknownMethod:
-            names = f"{declared.send_name!r} nor {other.send_name!r}"
-            message = f"the agent supports neither {names} at the address in its card"
+            message = f"the agent supports neither {declared} nor {other} at the card's address"
             raise AgentFailure(FailureKind.PROTOCOL, message, said=first.said) from None
         if self.interface != other:
             self._use(other)
-            what = f"{declared.send_name!r} is in the card but not supported; using {other}"
+            what = f"{declared} is in the card but not supported; using {other}"
             self._report(what, f"declare protocol version {other.version!r} in the card")
         return reply
 
     async def _ask_by(self, interface: Interface, text: str) -> "A2AReply":
         reply = A2AReply()
-        await self._exchange(interface, interface.question(text, stream=self.streaming), reply)
-        pause = _FIRST_POLL_SECONDS
-        while not reply.finished:  # a task that was returned before it was done
-            if reply.task_id is None:
-                raise _breach("an unfinished task without an id")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _MAX_POLL_SECONDS)
-            try:
-                content = interface.request("get", {"id": reply.task_id})
-                await self._exchange(interface, content, reply)
-            except UnknownMethod:
-                raise _breach("an unfinished task that it later does not recognize") from None
-        return reply
-
-    async def _exchange(self, interface: Interface, content: bytes, reply: "A2AReply") -> None:
+        content = interface.question(text, stream=self.streaming)
         headers = {
             "A2A-Version": interface.version,
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
         }
-        async with exchange(
-            self.http, "POST", interface.url, content=content, headers=headers
-        ) as response:
-            await _read_response(response, reply)
+        pause = _FIRST_POLL_SECONDS
+        while True:
+            try:
+                async with exchange(
+                    self.http, "POST", interface.url, content=content, headers=headers
+                ) as response:
+                    await _read_response(response, reply)
+            except UnknownMethod:
+                if reply.task_id is None:
+                    raise
+                raise _breach("an unfinished task that it later does not recognize") from None
+            if reply.finished:
+                return reply
+            # A task that was returned before it was done.
+            if reply.task_id is None:
+                raise _breach("an unfinished task without an id")
+            content = interface.request("get", {"id": reply.task_id})
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _MAX_POLL_SECONDS)
 
     def _use(self, interface: Interface) -> None:
         self.interface = interface
@@ -346,15 +331,13 @@ def _interfaces(card: Mapping[str, Any]) -> Iterator[tuple[str, Interface]]:
     """All interfaces by binding. If a card has those of both versions, the newer list is
     complete.
     """
-    newer = card.get("supportedInterfaces")
+    newer, others = card.get("supportedInterfaces"), card.get("additionalInterfaces")
+    entries: list[tuple[Any, str]] = []
     if isinstance(newer, list) and newer:
         entries = [(entry, "protocolBinding") for entry in newer]
     elif isinstance(card.get("url"), str):
-        others = card.get("additionalInterfaces")
         entries = [(card, "preferredTransport")]
         entries += [(entry, "transport") for entry in (others if isinstance(others, list) else ())]
-    else:
-        return
     for entry, binding in entries:
         if isinstance(entry, Mapping):
             declaring = card if binding == "transport" else entry
@@ -417,10 +400,7 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
                     "cannot reach it"
                 ) from None
             if failure.kind is FailureKind.CONNECTION:
-                raise TargetError(
-                    f"nothing responds at {redact_url(base)}: {failure}; is the agent running, and "
-                    "is this its host and port?"
-                ) from None
+                raise unreachable(base, failure) from None
             tried.append(f"{shown}: {failure}")
         except ValueError as error:
             reason = "not JSON" if isinstance(error, orjson.JSONDecodeError) else error
@@ -436,7 +416,7 @@ def rebase(url: str, base: str) -> str:
     """`url` with scheme, host and port of `base`, and below the path of `base` if it has one."""
     ours = urlsplit(base)
     try:
-        path = urlsplit(url).path if "://" in url else urlsplit(urljoin("x://x/", url)).path
+        path = urlsplit(urljoin("http://host/", url)).path
     except ValueError:  # a bracket without its end
         path = ""
     prefix = ours.path.rstrip("/")
@@ -603,16 +583,17 @@ def _result_in(body: bytes, status: int) -> object:
     code = error.get("code") if isinstance(error, dict) else None
     if code in _UNKNOWN_METHOD:
         raise UnknownMethod(FailureKind.PROTOCOL, f"error {code}", said=quote(body))
+    kind, message = FailureKind.AGENT_ERROR, f"HTTP {status}"
     if status != 200:
-        kind = FailureKind.AGENT_ERROR if status >= 500 else FailureKind.PROTOCOL
-        raise AgentFailure(kind, f"HTTP {status}", status=status, said=quote(body))
-    if isinstance(error, dict):
-        kind, message = FailureKind.AGENT_ERROR, "an error, no code"
-        if code in _BAD_REQUEST:
-            kind, message = FailureKind.PROTOCOL, f"the agent refused the request: error {code}"
-        elif isinstance(code, int):
-            message = f"error {code}"
-        raise AgentFailure(kind, message, said=quote(body))
+        kind = kind if status >= 500 else FailureKind.PROTOCOL
+    elif code in _BAD_REQUEST:
+        kind, message = FailureKind.PROTOCOL, f"the agent refused the request: error {code}"
+    elif isinstance(error, dict):
+        message = f"error {code}" if isinstance(code, int) else "an error, no code"
+    if status != 200 or isinstance(error, dict):
+        raise AgentFailure(
+            kind, message, status=None if status == 200 else status, said=quote(body)
+        )
     if content is None or "result" not in content:
         raise _breach("something that is not a JSON-RPC response")
     return content["result"]

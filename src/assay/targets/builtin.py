@@ -88,21 +88,18 @@ class BuiltinAgent:
         self._close: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        """Load or build the index."""
         try:
             self._search = await self._threads.run(self._load_retriever)
         except SearchUnavailable as error:
             raise TargetError(str(error)) from error
 
     async def close(self) -> None:
-        """Release the index and the model."""
         self._close()
         self._threads.close()
         if self._answers is not None:
             await self._answers.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Search, and answer if answers were requested."""
         assert self._search is not None, "call open() before ask()"
         from assay.search.sealed_folder import DamagedIndexError
 
@@ -120,11 +117,9 @@ class BuiltinAgent:
 
     @property
     def takes_context(self) -> bool:
-        """Whether it answers at all."""
         return self._answers is not None
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """Answer from these passages, without a search."""
         assert self._answers is not None, (
             "this agent does not take a context; check takes_context first"
         )
@@ -193,7 +188,6 @@ class PurpleProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         assert self._process is not None, "call open() first"
         return self._process.pid
 
@@ -218,12 +212,10 @@ class PurpleProcess:
         self.info = AgentInfo(self.info.name, self.info.protocol, self.info.track, details)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Ask the process over A2A."""
         assert self._agent is not None, "call open() before ask()"
         return await self._agent.ask(query, top_k)
 
     async def close(self) -> None:
-        """Stop the process and remove its folder."""
         if self._agent is not None:
             await self._agent.close()
         if self._process is not None and self._process.stdin is not None:
@@ -350,5 +342,4 @@ class BuiltinAnswers:
         )
 
     async def close(self) -> None:
-        """Close the connections to the model."""
         await self._answerer.close()

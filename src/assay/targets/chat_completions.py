@@ -61,7 +61,6 @@ class ChatAgent(RestAgent):
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "ChatAgent":
-        """`openai:URL`, with `#MODEL` after it or not."""
         given = context.request
         if context.policy.public_only:
             require_public(given, target.address)
@@ -90,7 +89,6 @@ class ChatAgent(RestAgent):
         return agent
 
     async def open(self) -> None:
-        """Check that something listens, and choose a model. Raises `TargetError`."""
         await super().open()
         body = self._template.body
         if "model" not in body and (model := await self._first_model()):

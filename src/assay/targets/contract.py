@@ -19,14 +19,14 @@ from assay.contract.client import (
 )
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.data.dataset import Document
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import Passage
 from assay.net.http import fetch
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import quote, redact_url
 from assay.targets.answer_reader import read_answer
-from assay.targets.http_agent import HttpAgent, ready_url
+from assay.targets.http_agent import HttpAgent, ready_url, unreachable
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
 from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
 
@@ -164,7 +164,6 @@ class ContractAgent(HttpAgent):
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "ContractAgent":
-        """`http:URL=TASK`, or `http:NAME=TASK` with a name of AGENT_ENDPOINTS_JSON."""
         match = CONTRACT_TARGET.fullmatch(str(target))
         if match is None:
             raise UsageError(
@@ -191,10 +190,9 @@ class ContractAgent(HttpAgent):
             await fetch(self.http, "GET", url, timeout=_HEALTH_S)
         except AgentFailure as failure:
             await self.close()
-            raise TargetError(f"GET {redact_url(url)}: {failure}; is the agent running?") from None
+            raise unreachable(url, failure) from None
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Run the task for one query."""
         inputs = _inputs(self._task, query, top_k)
         if (search := CURRENT_SEARCH.get()) and search.search_url:
             inputs["search_url"] = search.search_url
@@ -206,7 +204,6 @@ class ContractAgent(HttpAgent):
         return self._task == "RAG_ANSWER"
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """Let the agent answer from these passages instead of its own search."""
         chunks = [{"chunk_id": each.id, "doc_id": each.id, "text": each.text} for each in passages]
         pack: JsonObject = {"chunks": chunks, "citations": []}
         inputs = _inputs(self._task, query, max(1, len(passages)))

@@ -27,8 +27,8 @@ from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import (
     AGENT_TOKEN_VARIABLE,
     mask_secrets,
-    printable,
     redact_known,
+    redact_secrets,
     redact_url,
 )
 from assay.run.calls import with_quote
@@ -73,13 +73,11 @@ class ProbedAgent:
 
     @property
     def info(self) -> AgentInfo:
-        """That of the agent that was found."""
         if self._agent is None:
             return AgentInfo(name=redact_url(self._base), protocol="unknown")
         return self._agent.info
 
     async def open(self) -> None:
-        """Probe the address and open what is there. Raises `TargetError`."""
         found = parse_target(await probe(self._base, self._context.policy))
         kind = TARGET_KINDS[found.kind]
         if self._context.mapping and "mapping" not in kind.settings:
@@ -89,28 +87,23 @@ class ProbedAgent:
         await self._agent.open()
 
     async def readiness(self) -> AgentReadiness:
-        """That of the agent that was found."""
         agent = self._agent
         return await agent.readiness() if isinstance(agent, ReportsReadiness) else UNKNOWN
 
     @property
     def takes_context(self) -> bool:
-        """Whether the agent that was found does."""
         return self._agent is not None and context_taker(self._agent) is not None
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """Pass the call on."""
         taker = None if self._agent is None else context_taker(self._agent)
         assert taker is not None, "this agent does not take a context; check takes_context first"
         return await taker.answer_from(query, passages)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Pass the call on."""
         assert self._agent is not None, "call open() before ask()"
         return await self._agent.ask(query, top_k)
 
     async def close(self) -> None:
-        """Close what was opened."""
         if self._agent is not None:
             await self._agent.close()
 
@@ -133,10 +126,10 @@ async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
             return f"a2a:{base}"
         except CardNotFound:
             tried.append(f"A2A: no agent card at {', '.join(WELL_KNOWN)} or the root")
-        found = await _probe_mcp(base, policy, tried)
-        found = found or await _probe_contract(http, base.partition("?")[0], tried)
-    if found:
-        return found
+        if found := await _probe_mcp(base, policy, tried):
+            return found
+        if found := await _probe_contract(http, base.partition("?")[0], tried):
+            return found
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
@@ -154,8 +147,7 @@ async def _probe_mcp(base: str, policy: OutboundPolicy, tried: list[str]) -> str
     parts = urlsplit(base)
     below = parts._replace(path=parts.path.removesuffix("/mcp") + "/mcp").geturl()
     for place in dict.fromkeys([below, *([base] if parts.path else [])]):
-        server = HttpServer(place, policy)
-        session = McpSession(server.connect)
+        session = McpSession(HttpServer(place, policy))
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
                 await session.open()
@@ -165,7 +157,6 @@ async def _probe_mcp(base: str, policy: OutboundPolicy, tried: list[str]) -> str
             tried.append(f"MCP: {redact_url(place)}: {reason}")
         finally:
             await session.close()
-            await server.close()
     return ""
 
 
@@ -277,9 +268,9 @@ class SampleQuery:
 
 def query_of(data: Dataset | None) -> str:
     """A query of the data set that has a relevant document; the usual one without a data set."""
-    for judgments in data.judgments.values() if data is not None else ():
+    for judgments in data.judgments.values() if data else ():
         for query_id, grades in judgments.items():
-            if data is not None and query_id in data.queries and max(grades.values(), default=0):
+            if data and query_id in data.queries and max(grades.values(), default=0):
                 return data.queries[query_id].text
     return SampleQuery().query
 
@@ -364,8 +355,8 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
     doc_ids = tuple(map(redact_known, answer.doc_ids))
     call = SampleCall(way, milliseconds, doc_ids, failure, message, status=status)
     if answer.answer is not None:
+        start = redact_secrets(answer.answer, length=_ANSWER_LENGTH)
         length, cited = len(answer.answer), len(answer.citations)
-        start = _start(answer.answer, _ANSWER_LENGTH)
         call = replace(call, answer=start, answer_length=length, citations=cited)
     reader: AnswerReader | None = getattr(agent, "reader", None)
     if reader is None or reader.last is None:
@@ -376,11 +367,8 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
     suggestion = "" if found else suggest_mapping(received, known)
     if suggestion == f"ids={reader.mapping.get('ids')}":
         suggestion = ""  # the message about this very mapping says what to write instead
-    return replace(call, raw=_start(received.text, _RAW_LENGTH), suggestion=suggestion)
-
-
-def _start(text: str, length: int) -> str:
-    return printable(" ".join(redact_known(text).split())[:length])
+    raw = redact_secrets(received.text, length=_RAW_LENGTH)
+    return replace(call, raw=raw, suggestion=suggestion)
 
 
 def _about_call(call: SampleCall, sample: SampleQuery, target: Target) -> Iterator[Problem]:

@@ -88,7 +88,6 @@ class HttpAgent:
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The client of an open agent."""
         assert self._connection is not None, "call open() first"
         return self._connection
 
@@ -121,20 +120,23 @@ class HttpAgent:
             return  # it listens, and its front page is slow: the queries will show
         except AgentFailure as failure:
             if failure.kind is FailureKind.CONNECTION:
-                raise TargetError(
-                    f"nothing responds at {redact_url(page)}: {failure}; is the service running, "
-                    "and is this its host and port?"
-                ) from None
+                raise unreachable(page, failure) from None
 
     async def readiness(self) -> AgentReadiness:
-        """What the agent's `/health/ready` says, if there is such an address."""
         return await ask_readiness(self.http, self.ready_url)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._connection is not None:
             await self._connection.aclose()
             self._connection = None
+
+
+def unreachable(url: str, failure: AgentFailure) -> TargetError:
+    """The error for a host that accepts no connection."""
+    return TargetError(
+        f"nothing responds at {redact_url(url)}: {failure}; is it running, and is this its host "
+        "and port?"
+    )
 
 
 async def _add_traceparent(request: httpx.Request) -> None:

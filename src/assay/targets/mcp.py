@@ -8,9 +8,10 @@ objects: `--map query=params.query`.
 
 import json
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -28,7 +29,6 @@ from assay.targets.target_kinds import OpenContext, Target, redact_target
 
 _MAX_DEPTH = 3
 _MAX_ARGUMENTS = 200
-_MAX_SHOWN = 20
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 # In the order of preference, without case, dashes and underscores.
@@ -62,40 +62,28 @@ class McpAgent:
         track: str = "undeclared",
     ) -> None:
         self.info = AgentInfo(name=name, protocol="mcp", track=track)
-        self._server = server
-        self._session = McpSession(server.connect, server.handshakes)
+        self._session = McpSession(server)
         self._mapping = mapping or {}
         self.reader = AnswerReader(self._mapping, known)
         self._wanted = tool
         self._tool: SearchTool | None = None
         self.input_schema: Mapping[str, Any] = {}
 
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "McpAgent":
-        """`mcp:URL` or `mcp-stdio:COMMAND`, either with `#tool`."""
-        return cls(
-            redact_target(str(target)),
-            server_of(target, context.policy),
-            tool=target.fragment,
-            mapping=context.mapping,
-            known=context.dataset.known_ids,
-            track=context.track,
-        )
-
     async def open(self) -> None:
-        """Open a session and find the search tool. Raises `TargetError`."""
         try:
             spoken, tools = await self._session.open()
         except TargetError as error:
-            stderr = self._server.stderr_tail
-            detail = f"; its stderr ends with: {stderr}" if stderr else self._server.advice
+            stderr = self._session.server.stderr_tail
+            detail = f"; its stderr ends with: {stderr}" if stderr else self._session.server.advice
             raise type(error)(f"{self.info.name}: {error}{detail}") from error
-        self._tool = find_search_tool(tools, self._wanted, self._mapping)
+        self._tool = self._choose_tool(tools)
         self.input_schema = next(t.input_schema for t in tools if t.name == self._tool.name)
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
+    def _choose_tool(self, tools: Sequence[Tool]) -> "SearchTool":
+        return find_search_tool(tools, self._wanted, self._mapping)
+
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Call the search tool."""
         assert self._tool is not None, "call open() before ask()"
         _, answer = await self.call(self._tool.arguments(query, top_k))
         if self._tool.top_k is None:  # the tool takes no number of results
@@ -105,9 +93,7 @@ class McpAgent:
     def query_in(self, arguments: Mapping[str, Any]) -> str:
         """What the arguments of another client search for; empty if they do not say."""
         assert self._tool is not None, "call open() before query_in()"
-        value: Any = arguments
-        for step in self._tool.query.path:
-            value = value.get(step) if isinstance(value, Mapping) else None
+        value = _at(arguments, self._tool.query.path)
         return value if isinstance(value, str) else " ".join(map(str, value or ()))
 
     async def call(self, arguments: JsonObject) -> tuple[CallToolResult, AgentAnswer]:
@@ -117,13 +103,22 @@ class McpAgent:
         return result, read_result(result, self.reader)
 
     async def readiness(self) -> AgentReadiness:
-        """What `/health/ready` beside the server's `/mcp` says; a command says nothing."""
-        return await self._server.readiness()
+        return await self._session.server.readiness()
 
     async def close(self) -> None:
-        """Close the session and the connections."""
         await self._session.close()
-        await self._server.close()
+
+
+def mcp_agent(target: Target, context: OpenContext) -> McpAgent:
+    """The agent of `mcp:URL` or `mcp-stdio:COMMAND`, either with `#tool`."""
+    return McpAgent(
+        redact_target(str(target)),
+        server_of(target, context.policy),
+        tool=target.fragment,
+        mapping=context.mapping,
+        known=context.dataset.known_ids,
+        track=context.track,
+    )
 
 
 def read_result(result: CallToolResult, reader: AnswerReader) -> AgentAnswer:
@@ -177,8 +172,12 @@ class Argument:
 
     @property
     def name(self) -> str:
-        """The name with dots."""
         return ".".join(self.path)
+
+    @property
+    def bare_name(self) -> str:
+        """The last step, without case, dashes and underscores."""
+        return re.sub(r"[_ -]", "", self.path[-1]).lower()
 
     @property
     def takes_list(self) -> bool:
@@ -222,10 +221,8 @@ def _variants(schema: Any, root: Mapping[str, Any], depth: int = 4) -> Iterator[
         return
     yield schema
     if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#"):
-        place: Any = root
-        for step in filter(None, reference.removeprefix("#").split("/")):
-            place = place.get(step) if isinstance(place, dict) else None
-        yield from _variants(place, root, depth - 1)
+        steps = list(filter(None, reference.removeprefix("#").split("/")))
+        yield from _variants(_at(root, steps), root, depth - 1)
     for name in _ALTERNATIVES:
         for each in schema.get(name, ()) if isinstance(schema.get(name), list) else ():
             yield from _variants(each, root, depth - 1)
@@ -278,41 +275,44 @@ def find_search_tool(tools: Sequence[Tool], wanted: str, mapping: Mapping[str, s
         # Some servers have tools that search by something else, such as search_by_tag.
         chosen.sort(key=lambda tool: _find_query(arguments_of(tool.input_schema), mapping) is None)
     if not chosen:
-        more = f" and {len(tools) - _MAX_SHOWN} more" if len(tools) > _MAX_SHOWN else ""
-        names = printable(", ".join(tool.name for tool in tools[:_MAX_SHOWN]) or "none") + more
         missing = f"no tool {wanted!r}"
         if not wanted:
             missing = "no tool that looks like a search, append one to the target (...#TOOL)"
+        names = _listed(tool.name for tool in tools)
         raise TargetError(f"the server has {missing}; it has: {names}")
     tool = chosen[0]
     arguments = arguments_of(tool.input_schema)
-    takes = printable(", ".join(each.name for each in arguments[:_MAX_SHOWN])) or "nothing"
     query = _find_query(arguments, mapping)
     top_k = _find_top_k(arguments, mapping, query)
-    for key, argument in (("query", query), ("top_k", top_k)):
-        if argument is None and (key in mapping or key == "query"):
-            given = f" {mapping[key]!r}" if key in mapping else " that looks like a query"
-            raise TargetError(
-                f"tool {tool.name!r} has no argument{given}; name one with --map {key}=NAME. "
-                f"It takes: {takes}"
-            )
-    assert query is not None
+    if query is None or (top_k is None and "top_k" in mapping):
+        key = "query" if query is None else "top_k"
+        given = f" {mapping[key]!r}" if key in mapping else " that looks like a query"
+        takes = _listed(each.name for each in arguments)
+        raise TargetError(
+            f"tool {tool.name!r} has no argument{given}; name one with --map {key}=NAME. "
+            f"It takes: {takes}"
+        )
     search = SearchTool(tool.name, query, top_k, _constants(arguments, mapping))
-    _require_all(arguments, search)
-    return search
-
-
-def _require_all(arguments: Sequence[Argument], tool: SearchTool) -> None:
-    sent = tool.arguments("", 1)
+    sent = search.arguments("", 1)
     for argument in arguments:
-        holder: Any = sent
-        for step in argument.path[:-1]:
-            holder = holder.get(step) if isinstance(holder, dict) else None
+        holder = _at(sent, argument.path[:-1])
         if argument.required and isinstance(holder, dict) and argument.path[-1] not in holder:
             raise TargetError(
                 f"tool {tool.name!r} requires {argument.name!r}; set it with: "
                 f"--map arg.{argument.name}=VALUE"
             )
+    return search
+
+
+def _listed(names: Iterable[str]) -> str:
+    return printable(", ".join(islice(names, 20))) or "none"
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    """What lies at `path` in nested objects; None if nothing does."""
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> JsonObject:
@@ -336,9 +336,11 @@ def _find_query(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Ar
     """The mapped argument, else the outermost with the best known name that takes a text."""
     if "query" in mapping:
         return next((each for each in arguments if each.name == mapping["query"]), None)
+    types = {"string", "any", "texts"}
+    named = [each for each in arguments if each.bare_name in _QUERY_NAMES and each.types & types]
     return min(
-        (each for each in arguments if _named(each, _QUERY_NAMES, {"string", "any", "texts"})),
-        key=lambda each: (len(each.path), each.takes_list, _QUERY_NAMES.index(_bare(each))),
+        named,
+        key=lambda each: (len(each.path), each.takes_list, _QUERY_NAMES.index(each.bare_name)),
         default=None,
     )
 
@@ -350,16 +352,6 @@ def _find_top_k(
     if "top_k" in mapping:
         return next((each for each in arguments if each.name == mapping["top_k"]), None)
     beside = [each for each in arguments if query and each.path[:-1] == query.path[:-1]]
-    return min(
-        (each for each in beside if _named(each, _TOP_K_NAMES, {"integer", "number"})),
-        key=lambda each: _TOP_K_NAMES.index(_bare(each)),
-        default=None,
-    )
-
-
-def _named(argument: Argument, names: Sequence[str], types: set[str]) -> bool:
-    return _bare(argument) in names and bool(argument.types & types)
-
-
-def _bare(argument: Argument) -> str:
-    return re.sub(r"[_ -]", "", argument.path[-1]).lower()
+    types = {"integer", "number"}
+    named = [each for each in beside if each.bare_name in _TOP_K_NAMES and each.types & types]
+    return min(named, key=lambda each: _TOP_K_NAMES.index(each.bare_name), default=None)

@@ -3,10 +3,11 @@
 One session serves a whole run, and is opened again when it was lost. The SDK's client has to be
 closed by the task that opened it, so one task holds it.
 
-HTTP is bounded, and its failures end one call instead of all: the SDK turns every HTTP status into
-one error and lets a broken connection end the session with all its calls. So the outcome of a
-call's exchange is recorded here, and the SDK sees a plain 503 instead. An exchange finds its
-record by a context variable: the SDK runs each request in its caller's context.
+The SDK's requests go through the one client of `assay.net`, so that the bound, the policy and the
+classes of failures are those of every target. The SDK turns every HTTP status into one error and
+lets a broken connection end the session with all its calls: so the outcome of a call's exchange is
+recorded here, and the SDK sees a plain 503 instead. An exchange finds its record by a context
+variable, because the SDK runs each request in its caller's context.
 """
 
 import asyncio
@@ -14,8 +15,8 @@ import logging
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,23 +46,16 @@ from pydantic import ValidationError
 from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
 from assay.files import read_tail
 from assay.net.client import (
-    CONNECT_SECONDS,
-    BoundedDecoder,
-    EncodingRefused,
-    close_desynchronized,
+    MAX_BYTES_EXTENSION,
     no_cookies,
     open_client,
-    read_token,
-    send_guarded,
-    tls_context,
     token_for,
 )
 from assay.net.http import (
-    ERROR_BODY_BYTES,
-    ERROR_BODY_SECONDS,
     MAX_BYTES,
     classify_http_errors,
     failure_of_status,
+    with_server_message,
 )
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
@@ -71,12 +65,6 @@ from assay.targets.http_agent import UNKNOWN, AgentReadiness, ask_readiness, rea
 from assay.targets.protocol import CURRENT_SEARCH, invalid_answer
 from assay.targets.target_kinds import Target
 
-# A fresh transport each time, for `mcp.Client`.
-Connect = Callable[[], AbstractAsyncContextManager[Any]]
-
-# Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
-_TIMEOUT = httpx2.Timeout(300.0, connect=CONNECT_SECONDS, write=30.0, pool=None)
-_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
 _STDERR_LENGTH = 300
 _OPEN_SECONDS = 60.0
 _CLIENT = Implementation(name="assay", version="1")
@@ -116,14 +104,14 @@ class HttpServer(Server):
     def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self._policy = policy
         split_address(url)  # raises for anything but an http(s) URL
-        read_token(policy, MCP_TOKEN_VARIABLE)  # raises for one that no header can hold
+        token_for(url, policy, MCP_TOKEN_VARIABLE)  # raises for one that no header can hold
         path = urlsplit(url).path.rstrip("/")
         self._url = url if path else url.rstrip("/") + "/mcp"
         self._http: httpx2.AsyncClient | None = None
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         if self._http is None:
-            self._http = open_http(policy=self._policy)
+            self._http = _open_http(self._url, self._policy)
         return streamable_http_client(
             self._url, http_client=self._http, max_sse_event_size=MAX_BYTES
         )
@@ -183,15 +171,24 @@ def server_of(target: Target, policy: OutboundPolicy = UNRESTRICTED) -> Server:
     return HttpServer(target.address, policy)
 
 
+@dataclass
+class ExchangeRecord:
+    """The outcome of one call's HTTP exchange; `ended` is whether a whole body was read."""
+
+    status: int | None = None
+    failure: AgentFailure | None = None
+    ended: bool = False
+
+
+current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchange", default=None)
+
+
 class McpSession:
-    """A session with an MCP server that many calls share.
+    """A session with an MCP server that many calls share; `close` closes the server as well."""
 
-    `connect` opens a transport; `handshakes` are tried in their order, see `Server`.
-    """
-
-    def __init__(self, connect: Connect, handshakes: Sequence[str] = ("auto",)) -> None:
-        self._connect = connect
-        self._handshakes = list(handshakes)
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._handshakes = list(server.handshakes)
         self._connection: _Connection | None = None
         self._opening = asyncio.Lock()
 
@@ -235,20 +232,22 @@ class McpSession:
             raise invalid_answer(message) from error
 
     async def close(self) -> None:
-        """End the session."""
+        """End the session, and release what the server holds."""
         if self._connection is not None:
             await self._connection.close()
+        await self.server.close()
 
     async def _live_connection(self) -> "_Connection":
         """The open connection, else one by the first handshake that the server accepts."""
         async with self._opening:
             while self._connection is None or not self._connection.is_open:
-                await self.close()
-                self._connection = _Connection(self._connect, self._handshakes[0])
+                if self._connection is not None:
+                    await self._connection.close()
+                self._connection = _Connection(self.server.connect(), self._handshakes[0])
                 try:
                     await self._connection.open()
                 except AgentFailure as failure:
-                    await self.close()
+                    await self._connection.close()
                     # Only an error from the server itself says that another handshake may do.
                     cause = failure.__cause__
                     refused = isinstance(cause, MCPError) and cause.code != CONNECTION_CLOSED
@@ -264,8 +263,8 @@ class _Connection:
     client: Client
     tools: list[Tool]
 
-    def __init__(self, connect: Connect, handshake: str) -> None:
-        self.requests = ServerRequests(connect())
+    def __init__(self, transport: AbstractAsyncContextManager[Any], handshake: str) -> None:
+        self.requests = ServerRequests(transport)
         self._handshake = handshake
         self.closing = asyncio.Event()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -287,7 +286,7 @@ class _Connection:
             message = f"no MCP handshake within {_OPEN_SECONDS:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None
         except Exception as error:
-            raise (exchange.failure or _opening_failure(error)) from error
+            raise (exchange.failure or _failure_of_opening(error)) from error
 
     async def close(self) -> None:
         self.closing.set()
@@ -319,19 +318,19 @@ class _Connection:
                 self._opened.set_exception(inner)
 
 
-def _opening_failure(error: Exception) -> AgentFailure:
+def _failure_of_opening(error: Exception) -> AgentFailure:
     if isinstance(error, MCPError):
         return _failure_of_code(error.code, ExchangeRecord())
+    kind, message = FailureKind.CONNECTION, f"{getattr(error, 'strerror', '') or error}"
     if isinstance(error, FileNotFoundError | PermissionError):
-        message = f"cannot start the command ({error.strerror}); check what follows mcp-stdio:"
-        return AgentFailure(FailureKind.CONNECTION, message)
-    if isinstance(error, OSError):
-        return AgentFailure(FailureKind.CONNECTION, error.strerror or type(error).__name__)
-    message = f"the server there does not speak MCP ({type(error).__name__})"
-    return AgentFailure(FailureKind.PROTOCOL, message)
+        message = f"cannot start the command ({message}); check what follows mcp-stdio:"
+    elif not isinstance(error, OSError):
+        kind = FailureKind.PROTOCOL
+        message = f"the server there does not speak MCP ({type(error).__name__})"
+    return AgentFailure(kind, message)
 
 
-def _failure_of_code(code: int, exchange: "ExchangeRecord") -> AgentFailure:
+def _failure_of_code(code: int, exchange: ExchangeRecord) -> AgentFailure:
     """Without the message of the error, which is the server's and may quote the query."""
     kind, message = FailureKind.AGENT_ERROR, f"the server answered with error {code}"
     if code == CONNECTION_CLOSED and exchange.ended:
@@ -362,7 +361,6 @@ class ServerRequests:
 
     @property
     def flooded(self) -> bool:
-        """Whether the server has sent more requests than it may."""
         return self.open_requests > self.MAX_OPEN_REQUESTS
 
     async def __aenter__(self) -> tuple[Any, Any]:
@@ -407,158 +405,79 @@ class _Stream:
             self._requests.open_requests -= answered
 
 
-@dataclass
-class ExchangeRecord:
-    """The outcome of one call's HTTP exchange; `ended` is whether a whole body was read."""
-
-    status: int | None = None
-    failure: AgentFailure | None = None
-    ended: bool = False
-
-
-current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchange", default=None)
-
-
-def open_http(
-    transport: httpx2.AsyncBaseTransport | None = None,
-    policy: OutboundPolicy = UNRESTRICTED,
-) -> httpx2.AsyncClient:
-    """A client for MCP sessions over HTTP; `transport` replaces the network, in tests.
-
-    A restricted client sends no token: the address came in a request, not from its owner.
-    """
-    token = read_token(policy, MCP_TOKEN_VARIABLE)
-    inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS, verify=tls_context())
+def _open_http(url: str, policy: OutboundPolicy) -> httpx2.AsyncClient:
+    """The SDK's client for sessions with the server at `url`."""
+    auth = token_for(url, policy, MCP_TOKEN_VARIABLE)
+    http = open_client(policy, auth=auth)
+    # Without a limit on time: the caller bounds the call, which may last longer than the default.
     return httpx2.AsyncClient(
-        transport=RecordingTransport(inner, policy),
-        timeout=_TIMEOUT,
-        cookies=no_cookies(),
-        headers={
-            "User-Agent": "assay",
-            # Without compression, what is counted against the limit is what is held in memory.
-            "Accept-Encoding": "identity",
-            **({"Authorization": f"Bearer {token}"} if token else {}),
-        },
+        transport=_SharedTransport(http), headers=dict(http.headers), cookies=no_cookies()
     )
 
 
-class RecordingTransport(httpx2.AsyncBaseTransport):
-    """Bounds responses and records how each exchange ended in its caller's `ExchangeRecord`."""
+class _SharedTransport(httpx2.AsyncBaseTransport):
+    """Sends the SDK's requests by `http`, and records how each exchange ended.
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, policy: OutboundPolicy) -> None:
-        self._inner = inner
-        self._policy = policy
+    The SDK brings a copy of httpx under another name, of which only the values are used.
+    """
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = current_exchange.get() or ExchangeRecord()
         if search := CURRENT_SEARCH.get():
             request.headers["traceparent"] = search.traceparent
+        same = self._http.build_request(
+            request.method,
+            str(request.url),
+            content=await request.aread(),
+            headers=request.headers.raw,
+        )
+        if request.method != "GET":  # the stream beside the answers lasts as long as the session
+            same.extensions[MAX_BYTES_EXTENSION] = MAX_BYTES
         try:
-            response = await self._send(request)
-        except (httpx.RequestError, httpx2.TransportError) as error:
-            exchange.failure = _failure_of(error)
+            with classify_http_errors():
+                response = await self._http.send(same, stream=True)
+        except AgentFailure as failure:
+            exchange.failure = failure
             return httpx2.Response(503, request=request)
-        exchange.status = response.status_code
-        exchange.failure = _failure_of_status(response)
-        if exchange.failure is not None:
-            exchange.failure.said = await _take_error_body(response)
-        try:
-            decoder = _decoder_for(request, response)
-        except httpx.RequestError as error:
+        status = exchange.status = response.status_code
+        failed = failure_of_status(response, MCP_TOKEN_VARIABLE)
+        if failed is None and (status >= 500 or status in (413, 421)):
+            failed = AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
+        exchange.failure = failed
+        if failed is not None:
+            await with_server_message(failed, response)
             await response.aclose()
-            exchange.failure = _failure_of(error)
-            return httpx2.Response(503, request=request)
-        if decoder is not None and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, decoder, exchange)
-        return response
-
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        send = self._inner.handle_async_request
-        if not self._policy.public_only:
-            return await send(request)
-        not_connected = httpx2.ConnectError, httpx2.ConnectTimeout
-        return await send_guarded(request, send, self._policy, not_connected)
+            return httpx2.Response(status, request=request)
+        return httpx2.Response(
+            status,
+            headers=response.headers.raw,
+            stream=_SharedStream(response, exchange),
+            request=request,
+        )
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self._http.aclose()
 
 
-async def _take_error_body(response: httpx2.Response) -> str:
-    """The start of an error's body, which is put back for the SDK."""
-    body = b""
-    if response.headers.get("content-encoding") or not isinstance(
-        response.stream, httpx2.AsyncByteStream
-    ):
-        return ""
-    with suppress(httpx2.HTTPError, httpx2.StreamError, TimeoutError):
-        async with asyncio.timeout(ERROR_BODY_SECONDS):
-            async for chunk in response.stream:
-                body += chunk
-                if len(body) >= ERROR_BODY_BYTES:
-                    break
-    close_desynchronized(response.stream)
-    await response.stream.aclose()
-    response.headers.pop("content-length", None)
-    response.stream = httpx2.ByteStream(body)
-    return quote(body)
-
-
-def _decoder_for(request: httpx2.Request, response: httpx2.Response) -> BoundedDecoder | None:
-    """None for the event stream of a GET, which stays open as long as the session and is not a
-    response.
-
-    The SDK bounds each of its events, after decoding: so it may not be compressed.
-    """
-    headers = response.headers
-    encoding = headers.get("content-encoding", "")
-    decoder = BoundedDecoder(encoding, MAX_BYTES, headers.get("content-length", ""))
-    if decoder.decodes:  # httpx2 would decode a second time, without a limit
-        if request.method == "GET":
-            raise EncodingRefused(f"the event stream is compressed with {encoding[:40]!r}")
-        del headers["content-encoding"]
-        headers.pop("content-length", None)
-    return None if request.method == "GET" else decoder
-
-
-class _BoundedStream(httpx2.AsyncByteStream):
+class _SharedStream(httpx2.AsyncByteStream):
     """Its errors are of the one class that the SDK takes for the end of this answer alone."""
 
-    def __init__(
-        self, inner: httpx2.AsyncByteStream, decoder: BoundedDecoder, exchange: ExchangeRecord
-    ) -> None:
-        self._inner = inner
-        self._decoder = decoder
+    def __init__(self, response: httpx.Response, exchange: ExchangeRecord) -> None:
+        self._response = response
         self._exchange = exchange
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            async for chunk in self._inner:
-                yield self._decoder.feed(chunk)
+            with classify_http_errors():
+                async for chunk in self._response.aiter_raw():
+                    yield chunk
             self._exchange.ended = True
-        except (httpx.RequestError, httpx2.TransportError) as error:
-            self._exchange.failure = _failure_of(error)
-            raise httpx2.StreamError("the response ended early, or was refused") from error
+        except AgentFailure as failure:
+            self._exchange.failure = failure
+            raise httpx2.StreamError("the response ended early, or was refused") from failure
 
     async def aclose(self) -> None:
-        close_desynchronized(self._inner)
-        await self._inner.aclose()
-
-
-def _failure_of(error: httpx.RequestError | httpx2.TransportError) -> AgentFailure:
-    try:
-        with classify_http_errors():
-            if isinstance(error, httpx2.TransportError):  # the SDK brings a copy of httpx
-                same = getattr(httpx, type(error).__name__, httpx.TransportError)
-                raise same(str(error)) from error
-            raise error
-    except AgentFailure as failure:
-        return failure
-
-
-def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
-    status = response.status_code
-    same = httpx.Response(status, headers=response.headers.raw)
-    shared = failure_of_status(same, MCP_TOKEN_VARIABLE)
-    if shared is None and (status >= 500 or status in (413, 421)):
-        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
-    return shared
+        await self._response.aclose()

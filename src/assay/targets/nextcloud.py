@@ -5,19 +5,19 @@ note `file:123`, `deck_card:123` or `mail_message:123`: questions about these na
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
+from mcp_types import Tool
 
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
-from assay.targets.answer_reader import CONSTANT, AnswerReader
-from assay.targets.http_agent import AgentReadiness
-from assay.targets.mcp import SearchTool, arguments_of, find_search_tool, read_result
-from assay.targets.mcp_connection import HttpServer, McpSession
-from assay.targets.protocol import AgentAnswer, AgentInfo
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.targets.answer_reader import CONSTANT
+from assay.targets.mcp import McpAgent, SearchTool, arguments_of, find_search_tool
+from assay.targets.mcp_connection import HttpServer
+from assay.targets.protocol import AgentAnswer
 from assay.targets.target_kinds import OpenContext, Target, redact_target
 
 SEARCH = "nc_semantic_search"
@@ -28,35 +28,30 @@ _TYPED_ID = re.compile(r"(note|file|deck_card|news_item|mail_message):[0-9]+")
 _PASSAGES = 3
 
 
-class NextcloudAgent:
+class NextcloudAgent(McpAgent):
     """The agent for `nextcloud:URL`; `#answer` requests answers as well."""
 
     def __init__(self, target: Target, context: OpenContext) -> None:
         if target.fragment not in ("", "answer"):
             raise UsageError(f"target {target}: only '#answer' may follow the URL")
-        name = redact_target(str(target))
-        self.info = AgentInfo(name=name, protocol="nextcloud", track=context.track)
+        self._answers = context.answers or target.fragment == "answer"
+        self._results = "sources" if self._answers else "results"
+        super().__init__(
+            redact_target(str(target)),
+            HttpServer(target.address, context.policy),
+            mapping={"results": self._results, "doc_id": "id", "answer": "generated_answer"},
+            track=context.track,
+        )
+        self.info = replace(self.info, protocol="nextcloud")
         self._known = context.dataset.known_ids  # Assay's own server may return these
         path = note_mapping_path(context.note_mapping)
         typed = any(map(_TYPED_ID.fullmatch, self._known))
         # Questions about what is in the account already need no upload, and so no mapping.
         mapping = {} if typed and not path.exists() else read_note_mapping(path)
         self._doc_ids = documents_by_note(mapping, path)
-        self._server = HttpServer(target.address, context.policy)
-        self._session = McpSession(self._server.connect)
-        self._answers = context.answers or target.fragment == "answer"
-        self._results = "sources" if self._answers else "results"
-        fields = {"results": self._results, "doc_id": "id", "answer": "generated_answer"}
-        self._reader = AnswerReader(fields)
-        self._tool: SearchTool | None = None
         self._passages = 1
 
-    async def open(self) -> None:
-        """Connect, and find the tool."""
-        try:
-            spoken, tools = await self._session.open()
-        except TargetError as error:
-            raise type(error)(f"{self.info.name}: {error}") from error
+    def _choose_tool(self, tools: Sequence[Tool]) -> SearchTool:
         wanted = ANSWER if self._answers else SEARCH
         schemas = [tool.input_schema for tool in tools if tool.name == wanted]
         declared = {argument.name for argument in arguments_of(schemas[0])} if schemas else set()
@@ -65,17 +60,14 @@ class NextcloudAgent:
         # A tool with these parameters returns each document once, and no other types.
         preferred = {"granularity": "document", "doc_types": orjson.dumps(types).decode()}
         given = {CONSTANT + key: value for key, value in preferred.items() if key in declared}
-        self._tool = find_search_tool(tools, wanted, given)
         self._passages = 1 if "granularity" in declared else _PASSAGES
-        self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
+        return find_search_tool(tools, wanted, given)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Search for `query`; the documents that the notes hold, each once."""
         assert self._tool is not None, "call open() before ask()"
         # An answer is made of the results: requesting more would change it.
         count = top_k if self._answers else top_k * self._passages
-        result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
-        answer = read_result(result, self._reader)
+        result, answer = await self.call(self._tool.arguments(query, count))
         value = result.structured_content if isinstance(result.structured_content, dict) else {}
         if "generated_answer" in value and value.get("sources") and not value.get("model_used"):
             raise AgentFailure(
@@ -102,15 +94,6 @@ class NextcloudAgent:
             doc_types=tuple(str(row.get("doc_type", "note")) for row in kept) if typed else (),
             relevance_source=str(kept[0].get("relevance_source", "")) if kept else "",
         )
-
-    async def readiness(self) -> AgentReadiness:
-        """What `/health/ready` beside the server's `/mcp` says."""
-        return await self._server.readiness()
-
-    async def close(self) -> None:
-        """Close the session and the connection."""
-        await self._session.close()
-        await self._server.close()
 
     def _document(self, note: str, kind: str = "note") -> str:
         """The document that a note holds. Files, cards and mails have ids of another form."""

@@ -3,7 +3,7 @@
 Each protocol is one module that implements `Agent`; nothing above this layer knows which.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -15,25 +15,19 @@ from assay.steps import AnswerUsage, SearchStep
 MAX_ID_LENGTH = 4096  # the longest that are in use are addresses
 
 
-class SearchCall(Protocol):
-    """`await search(query, top_k=5)`, a list of `{"doc_id", "score", "title", "text"}`."""
-
-    def __call__(self, query: str, top_k: int = 5) -> Awaitable[list[dict[str, Any]]]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class SearchAddress:
     """Where the agent is to search for the question that it is asked now.
 
-    `search_url` takes `POST {"query", "top_k"}`, `mcp_url` is the same as an MCP server, `call` the
-    same for a Python function. `traceparent` is the W3C trace context of the question, for agents
-    whose search address is fixed.
+    `search_url` takes `POST {"query", "top_k"}`, `mcp_url` is the same as an MCP server, and
+    `await call(query, top_k=5)` the same for a Python function. `traceparent` is the W3C trace
+    context of the question, for agents whose search address is fixed.
     """
 
     search_url: str
     mcp_url: str
     traceparent: str
-    call: SearchCall
+    call: Callable[..., Awaitable[list[dict[str, Any]]]]
 
 
 # Set it around `Agent.ask`: every kind of target passes it on in its way.
@@ -125,14 +119,6 @@ class Agent(Protocol):
 
     async def close(self) -> None:
         """Release everything; also after a failed `open`."""
-        ...
-
-
-class Askable(Protocol):
-    """What an object of the caller's needs at least to be evaluated; every `Agent` has it."""
-
-    def ask(self, query: str, top_k: int, /) -> Any:
-        """Document ids, best first, or whatever else a function may return; may be async."""
         ...
 
 

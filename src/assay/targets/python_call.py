@@ -15,7 +15,7 @@ from dataclasses import asdict
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import find_project_file
@@ -30,22 +30,6 @@ _MAX_MESSAGE = 200
 _RETRIEVER_METHODS = ("retrieve", "invoke")
 _ID_KEYS = ("id", "doc_id", "document_id", "source", "file_name")
 _ID_ATTRIBUTES = ("id", "ref_doc_id", "node_id")
-
-
-class InvokableRetriever(Protocol):
-    """A retriever of LangChain."""
-
-    def invoke(self, query: str, /) -> Any:
-        """The documents for a query."""
-        ...
-
-
-class NodeRetriever(Protocol):
-    """A retriever of LlamaIndex."""
-
-    def retrieve(self, query: str, /) -> Any:
-        """The nodes for a query."""
-        ...
 
 
 class PythonAgent:
@@ -92,7 +76,6 @@ class PythonAgent:
 
     @staticmethod
     def from_target(target: Target, context: OpenContext) -> Agent:
-        """The agent of `python:module:object`, which is imported now."""
         found, known = load_object(target.address), context.dataset.known_ids
         try:
             return as_agent(found, name=str(target), track=context.track, known=known)
@@ -100,7 +83,6 @@ class PythonAgent:
             raise UsageError(f"{target.address}: {error}") from None
 
     async def open(self) -> None:
-        """Open the object, whose `info` is known then."""
         if hasattr(self._object, "open"):
             await _result(self._object.open())
         if not isinstance(self.info, AgentInfo):
@@ -110,7 +92,6 @@ class PythonAgent:
             )
 
     async def close(self) -> None:
-        """Close the object, and end the threads."""
         self._threads.close()
         if not hasattr(self._object, "close"):
             return

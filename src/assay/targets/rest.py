@@ -28,9 +28,16 @@ from assay.llm.passages import Passage
 from assay.net.http import HttpReply, exchange, failure_of_status, read_chunks
 from assay.net.json import parse_json
 from assay.net.outbound import split_address
-from assay.net.redact import SECRET_NAME, quote, redact_url, remember_secrets, secret_fields
+from assay.net.redact import (
+    SECRET_NAME,
+    URL_VALUE,
+    quote,
+    redact_url,
+    remember_secrets,
+    secret_fields,
+)
 from assay.net.sse import EventReader
-from assay.targets.answer_reader import AnswerReader, Received, validate_keys
+from assay.targets.answer_reader import AnswerReader, Received, strings_in, validate_keys
 from assay.targets.http_agent import HttpAgent, WireCall, ready_url
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, RequestSettings, Target, redact_target
@@ -45,9 +52,8 @@ _NAMES = ("query", "top_k", *_SEARCH)
 _PLACEHOLDER = re.compile(r"\{(query|top_k|contexts|search_url|mcp_server_url)\}")
 _BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
 _URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+_HEADER_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_URL_VALUES = re.compile(r"[?&]([^=&#?\s]+)=([^&#\s]+)")
 _INDEX = re.compile(r"[\w.,*@+-]{1,255}")
 _MAX_BODY_BYTES = 1_000_000
 _DEFAULT_BODY = '{"query": "{query}", "top_k": "{top_k}"}'
@@ -109,16 +115,14 @@ class RequestTemplate:
         return template
 
     def placeholders(self) -> frozenset[str]:
-        """The names of the placeholders in use."""
         return frozenset(_PLACEHOLDER.findall(self.url)) | frozenset(_names_in(self.body))
 
     def expand_headers(self, values: Values) -> dict[str, str]:
         """The headers with the values of a call and the environment's. Raises `UsageError`."""
         headers = {}
-        for name, written in self.headers:
-            value = written
+        for name, value in self.headers:
             for place in _SEARCH:
-                if f"{{{place}}}" in written:
+                if f"{{{place}}}" in value:
                     value = value.replace(f"{{{place}}}", str(values[place]))
             expanded = _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
             if not expanded.isascii() or not expanded.isprintable():
@@ -205,10 +209,7 @@ def fill_json(body: Any, values: Values) -> Any:
 
 
 def _names_in(body: Any) -> list[str]:
-    if isinstance(body, str):
-        return _PLACEHOLDER.findall(body)
-    inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
-    return [name for each in inner for name in _names_in(each)]
+    return [name for text in strings_in(body) for name in _PLACEHOLDER.findall(text)]
 
 
 def check_url(url: str) -> None:
@@ -223,8 +224,8 @@ def check_url(url: str) -> None:
             hint = did_you_mean(f"{{{name}}}", known)
             names = ", ".join(known)
             raise UsageError(f"{{{name}}} in the URL is not a placeholder; known are {names}{hint}")
-    for name, value in _URL_VALUES.findall(url):
-        if SECRET_NAME.fullmatch(name) and not _URL_VARIABLE.search(value) and "{" not in value:
+    for name, value in URL_VALUE.findall(url):
+        if SECRET_NAME.fullmatch(name) and "{" not in value:
             variable = re.sub(r"\W", "_", name).upper()
             raise UsageError(
                 f"{name!r} in the URL looks like a secret, which would be stored with the run; set "
@@ -241,8 +242,7 @@ def _parse_header(text: str) -> tuple[str, str]:
             f"--header {name[:40]!r}: it must be 'Name: value', such as 'Authorization: Bearer "
             "$TOKEN', without control characters"
         )
-    variables = [match for match in _HEADER_VARIABLE.finditer(value) if match[0] != "$$"]
-    if SECRET_NAME.fullmatch(name) and not variables:
+    if SECRET_NAME.fullmatch(name) and not _HEADER_VARIABLE.search(value):
         scheme = "Bearer " if value.casefold().startswith("bearer ") else ""
         raise UsageError(
             f"--header '{name}: ...' spells a secret out, which would be stored with the run; set "
@@ -255,8 +255,6 @@ def _expand(
     pattern: re.Pattern[str], text: str, where: str, encode: Callable[[str], str] = str
 ) -> str:
     def value(match: re.Match[str]) -> str:
-        if match[0] == "$$":
-            return "$"
         name = next(filter(None, match.groups()))
         found = os.environ.get(name)
         if not found:
@@ -267,44 +265,37 @@ def _expand(
     return pattern.sub(value, text)
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """One search engine: the path after its address, the JSON body, and where its answers have
-    ids and scores.
-    """
+# Of a search engine: the path after its address, the JSON body, where its answers have ids and
+# scores.
+_Preset = tuple[str, str, Mapping[str, str]]
 
-    path: str
-    request: str
-    mapping: Mapping[str, str]
-
-
-_LUCENE = Preset(
-    path="/{index}/_search",
-    request='{"query": {"multi_match": {"query": "{query}", "lenient": true}}, '
+_LUCENE: _Preset = (
+    "/{index}/_search",
+    '{"query": {"multi_match": {"query": "{query}", "lenient": true}}, '
     '"size": "{top_k}", "_source": false}',
-    mapping={"ids": "hits.hits[]._id", "scores": "hits.hits[]._score"},
+    {"ids": "hits.hits[]._id", "scores": "hits.hits[]._score"},
 )
 
-PRESETS: dict[str, Preset] = {
+PRESETS: dict[str, _Preset] = {
     "elasticsearch": _LUCENE,
     "opensearch": _LUCENE,
-    "solr": Preset(
-        path="/solr/{index}/select",
-        request='{"query": "{query}", "limit": "{top_k}", "fields": ["id", "score"], '
+    "solr": (
+        "/solr/{index}/select",
+        '{"query": "{query}", "limit": "{top_k}", "fields": ["id", "score"], '
         '"params": {"defType": "edismax", "q.op": "OR", "wt": "json"}}',
-        mapping={"ids": "response.docs[].id", "scores": "response.docs[].score"},
+        {"ids": "response.docs[].id", "scores": "response.docs[].score"},
     ),
-    "vespa": Preset(
-        path="/search/",
-        request='{"yql": "select * from sources {index} where userQuery()", '
+    "vespa": (
+        "/search/",
+        '{"yql": "select * from sources {index} where userQuery()", '
         '"query": "{query}", "hits": "{top_k}"}',
-        mapping={"ids": r're:"(?:documentid|id)"\s*:\s*"id:[^":]*:[^":]*:[^":]*:([^"]+)"'},
+        {"ids": r're:"(?:documentid|id)"\s*:\s*"id:[^":]*:[^":]*:[^":]*:([^"]+)"'},
     ),
-    "qdrant": Preset(
-        path="/collections/{index}/points/query",
-        request='{"query": {"text": "{query}", "model": "qdrant/bm25"}, "using": "bm25", '
+    "qdrant": (
+        "/collections/{index}/points/query",
+        '{"query": {"text": "{query}", "model": "qdrant/bm25"}, "using": "bm25", '
         '"limit": "{top_k}", "with_payload": true}',
-        mapping={
+        {
             "ids": "result.points[].[payload.doc_id || payload.document_id || payload.id || id][]",
             "scores": "result.points[].score",
         },
@@ -323,10 +314,11 @@ def _use_preset(
     if not _INDEX.fullmatch(given.index):
         got = f"got {given.index[:80]!r}" if given.index else "it is missing"
         raise UsageError(f"--preset needs an index: --preset NAME:INDEX; {got}")
-    url = base.rstrip("/") + preset.path.replace("{index}", given.index)
-    body = given.body or preset.request.replace("{index}", given.index)
+    path, request, usual = preset
+    url = base.rstrip("/") + path.replace("{index}", given.index)
+    body = given.body or request.replace("{index}", given.index)
     if not {"ids", "results", "doc_id"} & mapping.keys():
-        mapping = {**preset.mapping, **mapping}
+        mapping = {**usual, **mapping}
     return url, body, mapping
 
 
@@ -352,7 +344,6 @@ class RestAgent(HttpAgent):
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "RestAgent":
-        """`rest:URL` or `rest:METHOD URL` with the request, headers and preset of the context."""
         given = context.request
         if context.policy.public_only:  # before anything is read
             require_public(given, target.address)
@@ -370,13 +361,11 @@ class RestAgent(HttpAgent):
         return cls(redact_target(str(target)), template, reader, context, details)
 
     async def open(self) -> None:
-        """Check that something listens there. Raises `TargetError`."""
         url = self._template.url
         await self.connect(url, token=self.sends_token, max_bytes=REPLY_MAX_BYTES)
         await self.require_listener(url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Send the request for one query."""
         answer = await self._call(CallValues(query, top_k))
         if self._sends_top_k:
             return answer
@@ -384,11 +373,9 @@ class RestAgent(HttpAgent):
 
     @property
     def takes_context(self) -> bool:
-        """Whether the body has a place for documents to answer from."""
         return CONTEXTS in _names_in(self._template.body)
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """Send the request with the documents to answer from."""
         given = {CONTEXTS: [asdict(each) for each in passages]}
         return await self._call(CallValues(query, max(1, len(passages)), **given))
 
@@ -445,17 +432,17 @@ async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
             if reader and any(event.data.strip() == _LAST_EVENT for event in reader.feed(chunk)):
                 break
         body = b"".join(pieces)
-    status, headers = response.status_code, response.headers
+    status = response.status_code
     if status < 300:
-        return HttpReply(status, headers, body)
-    failure = failure_of_status(httpx.Response(status, headers=dict(headers)))
+        return HttpReply(status, response.headers, body)
+    kind, message = FailureKind.AGENT_ERROR, f"HTTP {status}"
     if status in (401, 403):
-        message = "the service refused the credentials; send them with --header 'NAME: $VARIABLE'"
-        failure = AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}: {message}", status=status)
-    elif failure is None and status < 500:
-        message = f"HTTP {status} from {redact_url(call.url)}; check the URL and --request"
-        failure = AgentFailure(FailureKind.PROTOCOL, message, status=status)
-    failure = failure or AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
+        message += ": the service refused the credentials; send them with --header 'NAME: $NAME'"
+    elif status < 500:
+        kind = FailureKind.PROTOCOL
+        message += f" from {redact_url(call.url)}; check the URL and --request"
+    unusual = status not in (401, 403) and failure_of_status(response)
+    failure = unusual or AgentFailure(kind, message, status=status)
     failure.said = quote(body)
     raise failure
 

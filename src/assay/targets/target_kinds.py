@@ -47,8 +47,10 @@ CONTRACT_TARGET = re.compile(
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
-_TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_METHOD = re.compile(r"([A-Za-z]{3,10}) +(?=\S*://)")
+_WHOLE = r"(?P<address>.*)"
+# The last `#` counts, and only before a tool's name.
+_BEFORE_TOOL = r"(?P<address>.*?)(?:(?<=.)#(?P<fragment>[A-Za-z0-9_.:/-]{1,128}))?"
+_AFTER_METHOD = r"(?:(?P<fragment>[A-Za-z]{3,10}) +(?=\S*://))?(?P<address>.*)"
 _ANSWER_FORM = ("mapping",)
 _RETRIEVER = ("embedder", "bm25")
 
@@ -140,15 +142,6 @@ def _nothing(_target: Target) -> tuple[str, ...]:
     return ()
 
 
-def _whole(rest: str) -> tuple[str, str]:
-    return rest, ""
-
-
-def _split_fragment(rest: str) -> tuple[str, str]:
-    address, _, fragment = rest.partition("#")
-    return address, fragment
-
-
 @dataclass(frozen=True)
 class TargetKind:
     """One kind of target.
@@ -159,7 +152,7 @@ class TargetKind:
 
     With `runs_code`, evaluating it runs code that the target names, or starts a process. `reaches`
     returns the network addresses that it contacts, `reads` the local files and variables that the
-    target names. `split` makes (address, fragment) of what follows the prefix. With
+    target names. `split` has one group `address` and may have one `fragment`. With
     `searches_dataset`, it answers from the data set that is open here. `settings` are options of a
     run that only some kinds use, and that this one does; `remedies` what to do about failed calls,
     if it is not the usual.
@@ -174,7 +167,7 @@ class TargetKind:
     reaches: Callable[[Target], tuple[str, ...]] = lambda target: (target.address,)
     reads: Callable[[Target], tuple[str, ...]] = _nothing
     examples: tuple[str, ...] = ()
-    split: Callable[[str], tuple[str, str]] = _split_fragment
+    split: str = r"(?P<address>[^#]*)#?(?P<fragment>.*)"
     searches_dataset: bool = False
     speaks_mcp: bool = False
     settings: tuple[str, ...] = ()
@@ -183,10 +176,8 @@ class TargetKind:
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
         maker = load(self.agent)
-        if self.is_plugin:
-            agent: Agent = maker(target.address, context)
-        else:
-            agent = getattr(maker, "from_target", maker)(target, context)
+        named = target.address if self.is_plugin else target
+        agent: Agent = getattr(maker, "from_target", maker)(named, context)
         return agent
 
 
@@ -211,7 +202,7 @@ def find_kind(name: str) -> TargetKind | None:
                 is_plugin=True,
                 runs_code=True,
                 reaches=_nothing,
-                split=_whole,
+                split=_WHOLE,
             )
     return TARGET_KINDS.get(name)
 
@@ -227,8 +218,7 @@ def require_mode(mode: str) -> None:
     if mode not in MODES:
         known = [f"builtin:{each}" for each in MODES]
         hint = did_you_mean(f"builtin:{mode}", known)
-        choice = f"choose one of {', '.join(known)}"
-        raise UsageError(f"there is no target 'builtin:{mode}'; {choice}{hint}")
+        raise UsageError(f"there is no target 'builtin:{mode}'; use {', '.join(known)}{hint}")
 
 
 def builtin_track(mode: str, declared: str) -> str:
@@ -266,10 +256,13 @@ def parse_target(text: str) -> Target:
         rest = written
     elif kind is None or kind.name == "url":
         raise UsageError(_not_a_target(text, prefix.lower(), rest))
-    address, fragment = kind.split(rest)
+    found = re.fullmatch(kind.split, rest, re.DOTALL)
+    assert found is not None  # the address may be anything
+    parts = found.groupdict("")
+    address = parts["address"]
     if scheme := _BARE_ADDRESS.match(address):
         address = scheme[0].lower() + address[scheme.end() :]
-    return Target(kind.name, address, fragment, text)
+    return Target(kind.name, address, parts.get("fragment", ""), text)
 
 
 def open_target(target: str | Target, context: OpenContext) -> "Agent":
@@ -328,13 +321,11 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
     message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
     if Path(text).suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
         return f"{message}. {shown!r} is a table: pass it as --dataset"
-    if text in MODES or _HOST_AND_PORT.fullmatch(text):
-        meant = f"{'builtin:' if text in MODES else 'http://'}{shown}"
-        return f"{message}. Did you mean {meant!r}?"
     near = closest(prefix, [name for name in TARGET_KINDS if name != "url"])
-    if near and rest:
-        return f"{message}. Did you mean {redact_target(f'{near}:{rest}')!r}?"
-    return message
+    meant = f"{near}:{rest}" if near and rest else ""
+    if text in MODES or _HOST_AND_PORT.fullmatch(text):
+        meant = f"{'builtin:' if text in MODES else 'http://'}{text}"
+    return f"{message}. Did you mean {redact_target(meant)!r}?" if meant else message
 
 
 def _variables(target: Target) -> tuple[str, ...]:
@@ -342,12 +333,9 @@ def _variables(target: Target) -> tuple[str, ...]:
 
 
 def _contract_address(target: Target) -> tuple[str, ...]:
-    agent = target.address.rpartition("=")[0]
-    if "://" in agent:
-        return (agent,)
     from assay.contract.client import read_endpoints, resolve_agent
 
-    return (resolve_agent(agent, read_endpoints()),)
+    return (resolve_agent(target.address.rpartition("=")[0], read_endpoints()),)
 
 
 def provider_addresses(spec: str) -> tuple[str, ...]:
@@ -366,18 +354,6 @@ def provider_files(spec: str) -> tuple[str, ...]:
     """Files in the name of a language model, as in `gguf:FILE`."""
     kind, rest = split_provider(spec)
     return (rest,) if kind is not None and kind.in_process and rest else ()
-
-
-def _split_method(rest: str) -> tuple[str, str]:
-    """`PUT URL` as the URL and the method."""
-    found = _METHOD.match(rest)
-    return (rest[found.end() :], found[1]) if found else (rest, "")
-
-
-def _split_tool(rest: str) -> tuple[str, str]:
-    """`URL#tool` or `COMMAND#tool`; the last `#` counts, and only before a tool's name."""
-    head, sign, tool = rest.rpartition("#")
-    return (head, tool) if sign and head and _TOOL.fullmatch(tool) else (rest, "")
 
 
 _KINDS = (
@@ -403,7 +379,7 @@ _KINDS = (
         runs_code=True,
         reaches=_nothing,
         examples=("python:my_search:find",),
-        split=_whole,
+        split=_WHOLE,
         remedies=_FUNCTION_REMEDIES,
     ),
     TargetKind(
@@ -431,9 +407,9 @@ _KINDS = (
         name="mcp",
         syntax="mcp:URL[#tool]",
         description="an MCP server with a search tool",
-        agent="assay.targets.mcp:McpAgent",
+        agent="assay.targets.mcp:mcp_agent",
         examples=("mcp:http://localhost:8000/mcp",),
-        split=_split_tool,
+        split=_BEFORE_TOOL,
         speaks_mcp=True,
         settings=_ANSWER_FORM,
         remedies=_MCP_REMEDIES,
@@ -442,11 +418,11 @@ _KINDS = (
         name="mcp-stdio",
         syntax="mcp-stdio:COMMAND[#tool]",
         description="an MCP server started by a command, over stdio",
-        agent="assay.targets.mcp:McpAgent",
+        agent="assay.targets.mcp:mcp_agent",
         runs_code=True,
         reaches=_nothing,
         examples=("mcp-stdio:uvx my-server",),
-        split=_split_tool,
+        split=_BEFORE_TOOL,
         speaks_mcp=True,
         settings=_ANSWER_FORM,
     ),
@@ -473,7 +449,7 @@ _KINDS = (
         description="any search service over HTTP; {query} and {top_k} stand in the URL or body",
         agent="assay.targets.rest:RestAgent",
         reads=_variables,
-        split=_split_method,
+        split=_AFTER_METHOD,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
         settings=(*_ANSWER_FORM, "request", "headers", "preset"),
         remedies=_REQUEST_REMEDIES,
@@ -494,7 +470,7 @@ _KINDS = (
         description="a plain URL: the protocol is detected",
         agent="assay.targets.health_check:ProbedAgent",
         examples=("http://localhost:9010",),
-        split=_whole,
+        split=_WHOLE,
         settings=_ANSWER_FORM,
     ),
 )
