@@ -21,7 +21,7 @@ from assay.contract.envelope import (
     Usage,
 )
 from assay.run.models import AnswerRow, Comparison, ReportFile, RunHeader
-from assay.run.option import Option, option_fields
+from assay.run.option import Option, OptionPart, option_fields
 from assay.run.settings import command_settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
@@ -49,7 +49,7 @@ _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 def _option_schema(setting: Option) -> dict[str, Any]:
     """The JSON Schema of a setting in assay.toml."""
     text = {"type": "string"}
-    if setting.is_part:
+    if issubclass(setting.kind, OptionPart):
         parts = option_fields(setting.kind)
         keys = {name: {"type": _JSON_TYPES[each.kind]} for name, each in parts.items()}
         table = {"type": "object", "properties": keys, "additionalProperties": False}

@@ -93,7 +93,7 @@ def test_a_variable_with_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"timeout": 0}, "config.timeout: Input should be greater than 0"),
+        ({"timeout": 0}, "config.timeout: Input should be greater than or equal to 0.001"),
         ({"timeout": True}, "config.timeout: Input should be a valid"),
         ({"timeout": 1e9}, "config.timeout: Input should be less than or equal to 3600"),
         ({"concurrency": 65}, "config.concurrency: Input should be less than or equal to 64"),

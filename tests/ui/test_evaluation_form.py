@@ -1,6 +1,5 @@
 """The form of an evaluation: its fields, its problems, targets of the project."""
 
-import re
 from pathlib import Path
 
 import httpx
@@ -28,18 +27,6 @@ def test_no_option_is_missing_in_the_form() -> None:
     """Only the parts of a split evaluation cannot be entered: a page evaluates everything."""
     shown = {setting.name for setting in form_settings()}
     assert {each for each in settings() if each not in shown} == {"shard_index", "num_shards"}
-
-
-def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None:
-    """The gate of the placeholder needed more documents than the form asks for by default."""
-    for setting in form_settings():
-        example = setting.placeholder
-        is_example = re.match(r"[\w@-]+>?=|[A-Z]\w+: \w+ \$", example)
-        if not is_example or setting.needs:
-            continue
-        target = "rest:http://localhost:1/?q={query}" if "Bearer" in example else "builtin:bm25"
-        given = {**DEFAULTS, "target": target, setting.name: example}
-        assert form_problems(Ui(tmp_path), given) == {}, (setting.name, example)
 
 
 def test_a_field_without_effect_is_told(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from assay.cli.old_options import current_spelling, instead_of, rename_variables
 from assay.errors import closest, did_you_mean
 from assay.run.config import settings
 from assay.run.option import Group, Option
-from assay.run.settings import help_with_conditions, negative_flag
 
 GROUPS: tuple[str, ...] = get_args(Group)
 _SETTINGS_RULE = (
@@ -132,7 +131,9 @@ def with_settings(
         found = {}
         for setting in (settings()[name] for name in names):
             param = _setting_param(setting)
-            words = help_with_conditions(setting) if grouped else setting.help
+            words = setting.help
+            if grouped and setting.needs:
+                words = f"With {settings()[setting.needs].flag}: {words[0].lower()}{words[1:]}"
             found[setting] = replace(param, help=(help or {}).get(setting.name, words))
         function.__settings__ = found  # type: ignore[attr-defined]
         function.__grouped__ = grouped  # type: ignore[attr-defined]
@@ -142,9 +143,7 @@ def with_settings(
 
 
 def _setting_param(setting: Option) -> Param:
-    flag = setting.flag
-    if setting.kind is bool and (negative := negative_flag(setting)):
-        flag += f"/{negative}"
+    flag = "/".join(filter(None, (setting.flag, setting.negative_flag)))
     return Param(
         setting.help,
         setting.env,

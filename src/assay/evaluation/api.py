@@ -4,11 +4,9 @@ import inspect
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import orjson
 
 from assay.data import Dataset, load_dataset
 from assay.errors import SanityWarning, UsageError, did_you_mean
@@ -128,18 +126,17 @@ def evaluate(
         )
     if not isinstance(out, str | PathLike):
         raise UsageError(f"out must be the path of a folder, got {out!r}")
-    given["compare_to"] = compare_to.folder if isinstance(compare_to, Run) else compare_to
+    given["compare_to"] = compare_to.folder.path if isinstance(compare_to, Run) else compare_to
     given["judge"] = judge_name(judge)
     given["baseline"] = "" if baseline is None else _name(baseline)
-    values = {name: _setting_value(name, value) for name, value in given.items()}
     with private_mode(private):
         data = (
             dataset
             if isinstance(dataset, Dataset)
-            else load_dataset(dataset, columns=values["columns"])
+            else load_dataset(dataset, columns=settings()["columns"].read(columns))
         )
-    values["dataset"] = data.name if isinstance(dataset, Dataset) else str(dataset)
-    config = RunConfig(target=_name(agent), **values)
+    given["dataset"] = data.name if isinstance(dataset, Dataset) else str(dataset)
+    config = RunConfig(target=_name(agent), **given)
     unfinished = None if resume is None else run_folder(resume, Path(out))
     if unfinished is not None:
         config = unfinished.read_config()
@@ -194,26 +191,6 @@ def _known_options(options: Mapping[str, Any], known: Collection[str]) -> dict[s
             hint = did_you_mean(name, known)
             raise TypeError(f"evaluate() has no parameter {name!r}{hint}")
     return dict(options)
-
-
-def _setting_value(name: str, value: Any) -> Any:
-    """What Python code writes as the setting has it: `{"k1": 0.9}` as `("k1=0.9",)`."""
-    kind = settings()[name].kind
-    if kind is str:
-        if isinstance(value, Mapping):
-            return orjson.dumps(value).decode()
-        return fspath(value) if isinstance(value, PathLike) else value or ""
-    if kind is not tuple:
-        return value
-    if isinstance(value, bool):  # poison=True
-        return ("all",) if value else ()
-    if isinstance(value, Mapping):
-        return tuple(f"{key}={text}" for key, text in value.items())
-    if isinstance(value, str | PathLike):
-        return (str(value),) if str(value) else ()
-    if isinstance(value, Sequence):
-        return tuple(fspath(text) if isinstance(text, PathLike) else text for text in value)
-    return value
 
 
 def judge_name(judge: object) -> str:

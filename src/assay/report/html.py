@@ -514,7 +514,7 @@ def shown_settings(config: RunConfig) -> dict[str, str]:
         if isinstance(value, bool):
             shown[name] = "yes" if value else "no"
         elif value is None:
-            shown[name] = setting.placeholder or "none"
+            shown[name] = "not set"
         else:
             shown[name] = setting.format(value).replace("\n", ", ") or "none"
     return shown

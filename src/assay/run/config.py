@@ -9,14 +9,14 @@ setting names it with `needs`, or is a key of a nested part such as `JudgeSettin
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from assay.errors import RunError, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
 from assay.net.redact import full_text, mask_secrets
 from assay.privacy import is_private
-from assay.run.option import Option, OptionFields, OptionPart, option_fields
+from assay.run.option import Option, OptionPart, option_fields
 from assay.run.option import option_field as _option
 
 TRACKS = ("zero-shot", "trained", "undeclared")
@@ -28,16 +28,13 @@ CHUNK_KEY = "chunk="  # The key of `mapping` that is about ids, whatever the tar
 _MAX_LABEL_LENGTH = 200
 _DAY = 86_400
 
-_usual = OptionFields(group="Usual options", usual=True)
-_data = OptionFields(group="Data", same_in_shards=True)
-_calls = OptionFields(group="Calls", on_resume="free")
-_target = OptionFields(group="Target")
-_labeled = OptionFields(group="Run")
-_retriever = OptionFields(group="Built-in retriever", same_in_shards=True)
-_answered = OptionFields(group="Answers and judge", needs="answers", same_in_shards=True)
-_judged = OptionFields(
-    group="Answers and judge", needs="judge", same_in_shards=True, on_resume="free"
-)
+_usual = partial(_option, group="Usual options", usual=True)
+_data = partial(_option, group="Data", same_in_shards=True)
+_calls = partial(_option, group="Calls", on_resume="free")
+_target = partial(_option, group="Target")
+_retriever = partial(_option, group="Built-in retriever", same_in_shards=True)
+_answered = partial(_option, group="Answers and judge", needs="answers", same_in_shards=True)
+_judged = partial(_answered, needs="judge", on_resume="free")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +65,7 @@ class JudgeSettings(OptionPart):
     )
 
 
-def _keys_help(part: type[OptionPart]) -> str:
-    return "; ".join(f"{name} ({option.help})" for name, option in option_fields(part).items())
+_JUDGE_KEYS = "; ".join(f"{name} ({o.help})" for name, o in option_fields(JudgeSettings).items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +80,12 @@ class RunConfig:
         "folder or zip, or a table of questions and expected ids (.csv, .tsv, .jsonl, .parquet). "
         "Default: nfcorpus, or notes if the download fails.",
         metavar="NAME|PATH",
-        label="Data set",
         optional=True,
     )
     num_queries: int | None = _usual(
         None,
         "Ask only this many queries, drawn at random. Default: all.",
         metavar="N",
-        label="Queries",
-        placeholder="all",
         low=1,
         same_in_shards=True,
         request_field="num_queries",
@@ -101,7 +94,6 @@ class RunConfig:
         5,
         "How many documents to request for each query.",
         metavar="K",
-        label="Top k",
         low=1,
         high=1000,
         same_in_shards=True,
@@ -113,29 +105,22 @@ class RunConfig:
         'A condition such as "ndcg@5>=0.30"; exit code 1 if it fails. Repeatable.',
         flag="--gate",
         metavar="EXPR",
-        label="Gates, one per line",
-        placeholder="ndcg@5>=0.30",
         on_resume="free",
     )
     baseline: str = _usual(
-        "",
-        "A second target to evaluate and compare with.",
-        metavar="TARGET",
-        on_resume="free",
+        "", "A second target to evaluate and compare with.", metavar="TARGET", on_resume="free"
     )
     compare_to: str = _usual(
         "",
         "Compare with an earlier run on the same data: the newest complete one with this label or "
         "git branch, or a run's folder or name. Gates may name it: ndcg@10>=main-0.01.",
         metavar="LABEL|BRANCH|RUN",
-        label="Compare with an earlier run",
         on_resume="free",
     )
     answers: bool = _usual(
         False,
         "Also evaluate answers: whether they are right, faithful and cited, and whether retrieval "
         "or generation causes the wrong ones.",
-        label="Evaluate the answers too",
         same_in_shards=True,
         request_field="answers",
     )
@@ -145,7 +130,6 @@ class RunConfig:
         "Default: RAG_EVAL_PROVIDER, else answers are checked against key facts.",
         has_variable=False,
         metavar="SPEC",
-        placeholder="none: check key facts",
         needs="answers",
         on_resume="free",
         same_in_shards=True,
@@ -156,8 +140,6 @@ class RunConfig:
         "ids, grades, doc_id, grade, query_id, answer, tags.",
         usual=True,
         metavar="KEY=COLUMN",
-        label="Columns of a table of questions",
-        placeholder="by their names",
     )
     split: str = _data("test", "Which split of the judgments to use.", usual=True, metavar="NAME")
     seed: int = _data(
@@ -178,8 +160,6 @@ class RunConfig:
         usual=True,
         flag="--map",
         metavar="KEY=EXPR",
-        label="Where the answer has its ids, one KEY=EXPR per line",
-        placeholder="detected",
     )
     request: str = _target(
         "",
@@ -187,8 +167,6 @@ class RunConfig:
         "to add to the request of an openai: target. JSON or @FILE.",
         usual=True,
         metavar="JSON|@FILE",
-        label="Request body of a rest: or openai: target",
-        placeholder="none: the URL contains {query}",
     )
     headers: tuple[str, ...] = _target(
         (),
@@ -198,8 +176,6 @@ class RunConfig:
         flag="--header",
         separator="\n",
         metavar="HEADER",
-        label="Headers of a rest: or openai: target, one per line",
-        placeholder="Authorization: Bearer $TOKEN",
     )
     preset: str = _target(
         "",
@@ -207,7 +183,6 @@ class RunConfig:
         "opensearch, solr, vespa or qdrant, with the index to search.",
         usual=True,
         metavar="NAME[:INDEX]",
-        label="Preset of a rest: target",
     )
     concurrency: int = _calls(
         8,
@@ -224,7 +199,8 @@ class RunConfig:
         "Timeout of one attempt at a query, in seconds.",
         usual=True,
         metavar="S",
-        label="Timeout (seconds)",
+        low=0.001,
+        high=_DAY,
         request_field="timeout",
         request_high=3600,
     )
@@ -241,7 +217,6 @@ class RunConfig:
         "How long to wait for an agent that is still loading: until /health/ready returns 200, or "
         "else until one query, which is not counted, is answered. 0 for no warm-up.",
         metavar="S",
-        label="Warm-up (seconds)",
         low=0,
         high=_DAY,
     )
@@ -252,36 +227,25 @@ class RunConfig:
         "each kind.",
         usual=True,
         metavar="FILE",
-        label="References: files of answers or facts, one per line",
-        placeholder="the data set's own answers",
     )
     judge_set: JudgeSettings = _judged(  # noqa: RUF009
         JudgeSettings(),
-        f"Settings of the judge: {_keys_help(JudgeSettings)}.",
+        f"Settings of the judge: {_JUDGE_KEYS}.",
         usual=True,
         metavar="KEY=VALUE,…",
-        label="Settings of the judge",
-        placeholder="votes=4,timeout=600",
         separator=",",
     )
-    no_cache: bool = _judged(
-        False,
-        "Ask again for replies that are cached.",
-        label="Judge: ask again for cached replies",
-        same_in_shards=False,
-    )
+    no_cache: bool = _judged(False, "Ask again for replies that are cached.", same_in_shards=False)
     criteria: str = _judged(
         "",
         "Your own criteria, a file (.md) or a folder of files, by which the judge rates every "
         "answer. Each is a metric, criterion.NAME, that gates can use.",
         metavar="FILE|DIR",
-        label="Criteria of your own (file or folder)",
     )
     counterfactuals: bool = _answered(
         False,
         "Ask each question again with the right documents, with none and with misleading ones, to "
         "separate retrieval errors from generation errors.",
-        label="Ask again with other documents, to separate retrieval errors from generation errors",
         on_resume="free",
     )
     poison: tuple[str, ...] = _answered(
@@ -290,7 +254,6 @@ class RunConfig:
         "attack, and report how often the answer follows it: override, false_fact, fake_citation, "
         "exfiltration, or all, which need not be written. Turns --answers on.",
         metavar="[KIND,…]",
-        label="Plant documents: all, or kinds of attacks, one per line",
         needs="",
     )
     faithfulness: str = _answered(
@@ -298,48 +261,38 @@ class RunConfig:
         "Also measure faithfulness by a three-class NLI cross-encoder of yours: a folder with an "
         ".onnx file and tokenizer.json, or a model of sentence-transformers.",
         metavar="onnx:DIR|st:NAME",
-        label="Faithfulness: a model of yours",
-        placeholder="words and values alone",
         on_resume="free",
     )
-    label: str = _labeled(
+    label: str = _option(
         "",
         "A name for what you try, such as bm25-tuned. assay runs --label, compare and --compare-to "
         "find runs by it.",
         usual=True,
         metavar="NAME",
     )
-    tags: tuple[str, ...] = _labeled(
+    tags: tuple[str, ...] = _option(
         (),
         "A fact to store with the run, such as chunks=512. track=zero-shot or track=trained says "
         "whether the agent has seen judgments of this data set, note=TEXT is for later readers. "
         "Repeatable.",
         flag="--tag",
         metavar="KEY=VALUE",
-        label="Tags, one KEY=VALUE per line",
-        placeholder="chunks=512",
     )
-    allow_first_run: bool = _labeled(
+    allow_first_run: bool = _option(
         False,
         "If no run matches --compare-to yet, continue without it and skip the gates that name it. "
         "For a CI job that has not run on the main branch yet.",
-        label="Go on without an earlier run",
         on_resume="free",
         needs="compare_to",
     )
-    fail_on_regression: bool = _labeled(
+    fail_on_regression: bool = _option(
         False,
         "Exit with 1 if the run is significantly worse than the one that it is compared with.",
         usual=True,
-        label="Fail on a regression",
         on_resume="free",
     )
-    note: str = _labeled(
-        "",
-        "A sentence to store with the run, for later readers.",
-        as_tag=True,
-    )
-    track: str = _labeled(
+    note: str = _option("", "A sentence to store with the run, for later readers.", as_tag=True)
+    track: str = _option(
         "undeclared",
         "Whether the agent has seen judgments of this data set: zero-shot (no), trained (yes) or "
         "undeclared. Built-in agents are zero-shot if undeclared.",
@@ -354,23 +307,18 @@ class RunConfig:
         "or openai:MODEL[@URL]. A server's API key is read from OPENAI_API_KEY or "
         "ASSAY_EMBEDDER_KEY.",
         metavar="SPEC",
-        label="Embedder of builtin targets",
-        placeholder="built in",
     )
     bm25: tuple[str, ...] = _retriever(
         (),
         "Parameters of BM25, for builtin targets: k1=1.2, b=0.75, delta=0, title_weight=3, "
         "language=auto, separated by commas.",
         metavar="KEY=VALUE,…",
-        label="Parameters of BM25, one KEY=VALUE per line",
-        placeholder="k1=1.2",
         separator=",",
     )
     private: bool = _option(
         False,
         "Write no text of queries, documents or answers: reports have only ids and figures. With "
         "--answers, resuming asks every question again.",
-        label="Private: keep no text of queries, documents and answers",
         same_in_shards=True,
         group="Output",
     )
@@ -379,7 +327,6 @@ class RunConfig:
         "Record the searches of the agent: the search tool that it uses through Assay, a target "
         "such as builtin:hybrid, rest:URL or mcp:URL. The agent gets its address as search_url.",
         metavar="TARGET",
-        label="Search tool to record",
         same_in_shards=True,
     )
     searches: str = _option(
@@ -387,7 +334,6 @@ class RunConfig:
         "Read the searches of the agent from the file that `assay serve mcp --record` writes, or "
         "from the address that serves it.",
         metavar="FILE|URL",
-        label="Recorded searches",
         same_in_shards=True,
         group="Data",
     )
@@ -395,7 +341,6 @@ class RunConfig:
         1,
         "Ask every question this many times, and report how far the trials agree.",
         metavar="N",
-        label="Trials",
         usual=True,
         low=1,
         high=100,
@@ -424,7 +369,11 @@ class RunConfig:
                 raise UsageError(f"{name} must be a string, got {getattr(self, name)!r}")
         for name, option in settings().items():
             object.__setattr__(self, name, option.read(getattr(self, name)))
-        self._read_tags()
+        tags = parse_tags(self.tags)
+        for name, option in settings().items():  # `note=…` and `track=…` are settings as well
+            if option.as_tag and name in tags:
+                object.__setattr__(self, name, option.read(tags.pop(name)))
+        object.__setattr__(self, "tags", tuple(f"{key}={value}" for key, value in tags.items()))
         if is_private():  # whatever starts the run: a page, a request, Python
             object.__setattr__(self, "private", True)
         for name in MAY_HOLD_SECRETS:  # here and nowhere else: all that shows a run has it masked
@@ -432,27 +381,20 @@ class RunConfig:
         if self.poison:
             object.__setattr__(self, "answers", True)
         for name, option in settings().items():
-            value = getattr(self, name)
-            option.require_range(value)
-            if option.needs and not getattr(self, option.needs) and value != option.default:
+            unused = option.needs and not getattr(self, option.needs)
+            if unused and getattr(self, name) != option.default:
                 flag = f"--{option.needs.replace('_', '-')}"
                 raise UsageError(f"{name} needs {flag}; set it as well")
-        check_labels(self)
-        if not 0 < self.timeout < float("inf"):
-            raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
+        for name, text in (("label", self.label), *(("tag", tag) for tag in self.tags)):
+            if len(text) > _MAX_LABEL_LENGTH or not text.isprintable():
+                raise UsageError(
+                    f"{name} {text[:40]!r} must be one line of at most {_MAX_LABEL_LENGTH} "
+                    "characters; longer texts go into --tag note=TEXT"
+                )
         if self.shard_index >= self.num_shards:
             raise UsageError(
                 f"shard_index must be between 0 and {self.num_shards - 1}, got {self.shard_index}"
             )
-
-    def _read_tags(self) -> None:
-        """`note=…` and `track=…` among the tags are settings of their own."""
-        tags = parse_tags(self.tags)
-        for name, option in settings().items():
-            if option.as_tag and name in tags:
-                object.__setattr__(self, name, tags.pop(name))
-                kept = tuple(f"{key}={value}" for key, value in tags.items())
-                object.__setattr__(self, "tags", kept)
 
     @property
     def chunk_separator(self) -> str:
@@ -504,13 +446,10 @@ class RunConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RunConfig":
         """Read settings strictly; those that are younger than the run get their defaults."""
-        values = _current(values)
-        unknown = cls.unknown_settings(values)
-        if unknown or "target" not in values:
-            what = f"unknown settings {unknown}" if unknown else "no target"
-            raise RunError(f"was not written by this version of Assay: {what}")
         try:
-            return cls(**values)
+            return cls(**_current(values))
+        except TypeError as error:
+            raise RunError(f"was not written by this version of Assay: {error}") from None
         except UsageError as error:
             raise RunError(str(error)) from None
 
@@ -586,17 +525,6 @@ def parse_tags(tags: Iterable[str]) -> dict[str, str]:
             )
         found[key] = value
     return found
-
-
-def check_labels(config: RunConfig) -> None:
-    """Raise `UsageError` for a label or tag that could not be found again."""
-    parse_tags(config.tags)
-    for name, text in (("label", config.label), *(("tag", tag) for tag in config.tags)):
-        if len(text) > _MAX_LABEL_LENGTH or not text.isprintable():
-            raise UsageError(
-                f"{name} {text[:40]!r} must be one line of at most {_MAX_LABEL_LENGTH} characters; "
-                "longer texts go into --tag note=TEXT"
-            )
 
 
 @cache

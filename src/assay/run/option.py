@@ -1,17 +1,16 @@
 """`Option`: how a setting of a run is offered, and which values it takes."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from numbers import Integral, Real
+from os import PathLike, fspath
 from types import NoneType, UnionType
-from typing import Any, Literal, Self, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, Self, get_args, get_type_hints
 
 from assay.errors import UsageError, did_you_mean
 
-OnResume = Literal["fixed", "free"]
-Value = TypeVar("Value")
 # The sections of `assay eval --help`, in their order; the first is for what most runs need.
 Group = Literal[
     "Usual options",
@@ -35,9 +34,10 @@ _TYPE_WORDS = {
     tuple: "a list of strings",
 }
 _NUMBERS: dict[type, Any] = {int: Integral, float: Real}
+_WIDGETS = {bool: "checkbox", tuple: "lines", int: "number", float: "number"}
 _BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on", "t", "y"), True),
-    **dict.fromkeys(("0", "false", "no", "off", "f", "n"), False),
+    **dict.fromkeys(("0", "false", "no", "off", "f", "n", ""), False),
 }
 
 
@@ -48,17 +48,15 @@ class Option:
     help: str  # one or two sentences for `--help` and the form
     group: Group = "Run"
     usual: bool = False  # `--help` shows it; the others need `--help-all`
-    flag: str = ""  # by default, and for the label, what the field's name says
+    flag: str = ""  # by default what the field's name says
     has_variable: bool = True
     separator: str = ";"  # between several values in the variable
     metavar: str | None = None
-    label: str = ""  # in the form
-    placeholder: str = ""  # in an empty field of the form
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
     needs: str = ""  # the setting without which this one has no meaning
-    on_resume: OnResume = "fixed"  # whether a resumed run may change it
+    on_resume: Literal["fixed", "free"] = "fixed"  # whether a resumed run may change it
     same_in_shards: bool = False  # the shards of one evaluation must agree on it
     request_field: str = ""  # the key in the A2A evaluator's request
     request_high: int | None = None  # for a request, if it is below `high`
@@ -81,14 +79,16 @@ class Option:
         return f"ASSAY_{self.param.upper()}" if self.has_variable else None
 
     @property
-    def is_part(self) -> bool:
-        """Whether the option takes `KEY=VALUE,…`."""
-        return issubclass(self.kind, OptionPart)
+    def negative_flag(self) -> str:
+        """`--no-answers`; empty for other kinds, and for one that says no itself: `--no-cache`."""
+        if self.kind is not bool or self.flag.startswith("--no-"):
+            return ""
+        return self.flag.replace("--", "--no-", 1)
 
     @property
     def repeatable(self) -> bool:
         """Whether the flag may be given several times."""
-        return self.kind is tuple or self.is_part
+        return self.kind is tuple or issubclass(self.kind, OptionPart)
 
     @property
     def command_default(self) -> Any:
@@ -99,93 +99,83 @@ class Option:
     @property
     def widget(self) -> str:
         """The form's control: `text`, `number`, `checkbox`, `select` or `lines`."""
-        if self.choices:
-            return "select"
-        kinds = {bool: "checkbox", tuple: "lines", int: "number", float: "number"}
-        return kinds.get(self.kind, "text")
+        return "select" if self.choices else _WIDGETS.get(self.kind, "text")
 
-    def parse(self, text: str) -> Any:
-        """The value of a form field. Raises `UsageError`."""
-        text = text.strip()
-        if self.kind is bool:
-            return text == CHECKED
-        if self.kind is tuple:
-            return tuple(line.strip() for line in text.splitlines() if line.strip())
-        return self.read(text)
+    @property
+    def label(self) -> str:
+        """What the form calls it."""
+        words = self.param.replace("_", " ").capitalize()
+        return f"{words}, one per line" if self.kind is tuple else words
 
     def format(self, value: Any) -> str:
-        """The value as text for a form field; `parse` reads it back."""
+        """The value as text for a form field; `read` reads it back."""
         if self.kind is bool:
             return CHECKED if value else ""
         return "\n".join(map(str, value)) if self.kind is tuple else format_value(value)
 
-    def read(self, value: Any, name: str = "", *, check: bool = False) -> Any:
-        """The value as the field has it, from Python, a file or a text. Raises `UsageError`.
+    def read(self, value: Any, name: str = "") -> Any:
+        """The value as the field has it, from Python, a file, a form or a variable.
 
         A run with another type could not be read back: numbers of NumPy, for example, become
-        Python's. With `check`, only values in the allowed range pass.
+        Python's. Raises `UsageError` for another type, and for a value that is not allowed.
         """
         name = name or self.name
-        found = self._convert(value, name)
-        if check:
-            self.require_range(found, name)
-        return found
-
-    def _convert(self, value: Any, name: str) -> Any:
-        kind, text = self.kind, value if isinstance(value, str) else ""
+        if issubclass(self.kind, OptionPart):
+            return self.kind.read(value, name)
         if self.nullable and (value is None or value == ""):
             return None
-        if issubclass(kind, OptionPart):
-            return kind.read(value, name)
-        if kind is tuple and isinstance(value, list | tuple):
-            if all(isinstance(each, str) for each in value):
-                return tuple(value)
-        elif kind is bool and (isinstance(value, bool) or text.lower() in _BOOLEANS):
-            return _BOOLEANS[text.lower()] if text else value
-        elif kind is str and isinstance(value, str):
-            return value
-        elif isinstance(value, bool):  # which Python takes for a number
-            pass
-        elif kind in _NUMBERS and isinstance(value, str | _NUMBERS[kind]):
+        found = self._convert(fspath(value) if isinstance(value, PathLike) else value)
+        if found is None:
+            raise UsageError(f"{name} must be {_TYPE_WORDS[self.kind]}, got {value!r}")
+        if self.choices and found not in self.choices:
+            raise UsageError(f"{name} must be one of {', '.join(self.choices)}, got {value!r}")
+        low, high = self.low, self.high
+        if (low is not None and not found >= low) or (high is not None and not found <= high):
+            bounds = f"at least {low}" if high is None else f"between {low} and {high}"
+            raise UsageError(f"{name} must be {bounds}, got {found}")  # also for NaN
+        return found
+
+    def _convert(self, value: Any) -> Any:
+        """The value in the option's type; None if it does not fit."""
+        kind = self.kind
+        if kind is str:
+            value = json.dumps(value) if isinstance(value, Mapping) else value or ""
+            return value if isinstance(value, str) else None
+        if kind is bool:
+            return _BOOLEANS.get(value.lower()) if isinstance(value, str) else _only(bool, value)
+        if kind is tuple:
+            return _texts(value)
+        if isinstance(value, str | _NUMBERS[kind]) and not isinstance(value, bool):
             with suppress(ValueError):
                 return int(value) if kind is int else float(value)
-        raise UsageError(f"{name} must be {_TYPE_WORDS[kind]}, got {value!r}")
-
-    def require_range(self, value: Any, name: str = "") -> None:
-        """Raise `UsageError` for a value that the option does not allow."""
-        name, low, high = name or self.name, self.low, self.high
-        if self.choices and value not in self.choices:
-            raise UsageError(f"{name} must be one of {', '.join(self.choices)}, got {value!r}")
-        if value is None or (low is None and high is None):
-            return
-        if not ((low is None or value >= low) and (high is None or value <= high)):  # NaN is not
-            bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-            raise UsageError(f"{name} must be {bounds}, got {value}")
+        return None
 
 
-class OptionFields:
-    """Makes fields of a dataclass with their options, which share some of the rules of `Option`."""
-
-    def __init__(self, **shared: Any) -> None:
-        self._shared = shared
-
-    def __call__(self, default: Value, help: str, **rules: Any) -> Value:
-        """A field; `rules` are those of this option, or replace shared ones."""
-        option = Option(help=help, **{**self._shared, **rules})
-        made: Value = field(default=default, metadata={"option": option})
-        return made
+def _only(kind: type, value: Any) -> Any:
+    return value if isinstance(value, kind) else None
 
 
-option_field = OptionFields()
+def _texts(value: Any) -> tuple[str, ...] | None:
+    """Lines of a text, `KEY=VALUE` of a mapping, or a list as it is; True stands for `all`."""
+    if isinstance(value, bool):
+        return ("all",) if value else ()
+    if isinstance(value, Mapping):
+        value = [f"{key}={text}" for key, text in value.items()]
+    elif isinstance(value, str):
+        value = [line.strip() for line in value.splitlines() if line.strip()]
+    if not isinstance(value, Sequence):
+        return None
+    texts = tuple(fspath(each) if isinstance(each, PathLike) else each for each in value)
+    return texts if all(isinstance(text, str) for text in texts) else None
+
+
+def option_field(default: Any, help: str, **rules: Any) -> Any:
+    """A field of a dataclass with its option; `rules` are those of `Option`."""
+    return field(default=default, metadata={"option": Option(help=help, **rules)})
 
 
 def option_fields(of: type) -> dict[str, Option]:
     """The option of every field of a dataclass that has one, by name."""
-    return _option_fields(of)
-
-
-@cache
-def _option_fields(of: type) -> dict[str, Option]:
     hints, found = get_type_hints(of), {}
     for each in fields(of):
         if (option := each.metadata.get("option")) is None:
@@ -200,7 +190,6 @@ def _option_fields(of: type) -> dict[str, Option]:
             nullable=NoneType in kinds,
             default=each.default,
             flag=option.flag or f"--{each.name.replace('_', '-')}",
-            label=option.label or each.name.replace("_", " ").capitalize(),
         )
     return found
 
@@ -217,18 +206,14 @@ class OptionPart:
         """Raises `UsageError` for an unknown key or a wrong value."""
         options = option_fields(cls)
         if isinstance(given, cls):
-            given = {key: getattr(given, key) for key in options}
+            return given
         if not isinstance(given, Mapping):
-            given = _pairs([given] if isinstance(given, str) else given, name)
+            given = _pairs([given] if isinstance(given, str) else given or (), name)
         for key in given:
             if key not in options:
                 hint = did_you_mean(key, options)
                 raise UsageError(f"{name} {key!r} is not one of {', '.join(options)}{hint}")
-        values = {
-            key: options[key].read(value, f"{name} {key}", check=True)
-            for key, value in given.items()
-        }
-        return cls(**values)
+        return cls(**{key: options[key].read(v, f"{name} {key}") for key, v in given.items()})
 
     def __str__(self) -> str:
         """What differs from the defaults, as `read` takes it: `votes=4,timeout=600`."""

@@ -4,7 +4,6 @@ The command line's parameters, the form's fields, the words of the command that 
 `--resume` may change and what shards must agree on: none of these lists a setting by name.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,20 +24,6 @@ def form_settings() -> list[Option]:
     return [setting for setting in settings().values() if setting.cli]
 
 
-def help_with_conditions(setting: Option) -> str:
-    """The help for a command that has the option that this one needs, too."""
-    words = setting.help
-    if not setting.needs:
-        return words
-    return f"With {settings()[setting.needs].flag}: {words[0].lower()}{words[1:]}"
-
-
-def negative_flag(setting: Option) -> str:
-    """`--no-answers`; empty for an option that says no itself, such as --no-cache."""
-    flag = setting.flag
-    return "" if flag.startswith("--no-") else flag.replace("--", "--no-", 1)
-
-
 def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
     """Flags with their values that repeat this run; a flag without a value is a switch.
 
@@ -51,16 +36,14 @@ def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
         if not _has_meaning(setting, config):
             continue
         if setting.kind is bool:
-            if flag := setting.flag if value else negative_flag(setting):
+            if flag := setting.flag if value else setting.negative_flag:
                 words.append((flag, None))
         elif setting.kind is tuple:
             words += [(setting.flag, str(each)) for each in value]
         elif setting.name == "judge":  # left out, the environment would choose one
             words.append((setting.flag, str(value) or EXTRACTIVE))
-        elif setting.is_part:
-            words += [(setting.flag, text)] if (text := str(value)) else []
-        elif value is not None and (value != "" or setting.default != ""):
-            words.append((setting.flag, setting.format(value)))
+        elif text := setting.format(value):
+            words.append((setting.flag, text))
     for setting in form_settings():
         if setting.as_tag and (value := getattr(config, setting.name)) != setting.default:
             words.append(("--tag", f"{setting.name}={value}"))
@@ -95,18 +78,8 @@ def read_option_table(table: Mapping[str, Any], where: str, *others: str) -> dic
             names = [*others, *known]
             hint = did_you_mean(key.replace("-", "_"), names)
             raise UsageError(f"{where} {key!r} is not one of {', '.join(names)}{hint}")
-        values[setting.param] = _table_value(setting, value, f"{where} {key!r}")
+        values[setting.param] = setting.read(value, f"{where} {key!r}")
     return values
-
-
-def _table_value(setting: Option, value: Any, where: str) -> Any:
-    if setting.name == "request" and isinstance(value, dict):
-        value = json.dumps(value)
-    if setting.kind is tuple and isinstance(value, dict):
-        value = [f"{key}={text}" for key, text in value.items()]
-    if setting.kind is tuple and isinstance(value, str):
-        value = [value]
-    return setting.read(value, where)
 
 
 def _has_meaning(setting: Option, config: RunConfig) -> bool:
@@ -117,7 +90,7 @@ def _has_meaning(setting: Option, config: RunConfig) -> bool:
 def read_form(given: Mapping[str, str]) -> RunConfig:
     """The settings in a form's fields. Raises `UsageError`."""
     values = {
-        setting.name: setting.parse(given.get(setting.name, ""))
+        setting.name: setting.read(given.get(setting.name, "").strip())
         for setting in form_settings()
         if setting.name in given or setting.kind is bool
     }
@@ -176,7 +149,7 @@ def environment_defaults(names: Iterable[str]) -> dict[str, Any]:
     for setting in (settings()[name] for name in names):
         if text := os.environ.get(setting.env or "", "").strip():
             try:
-                found[setting.name] = setting.read(text, check=True)
+                found[setting.name] = setting.read(text)
             except UsageError as error:
                 raise UsageError(f"{setting.env}: {error}") from None
     return found

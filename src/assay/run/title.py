@@ -109,8 +109,7 @@ def _last_facts(header: RunHeader) -> list[str]:
 def _setting(name: str, header: RunHeader) -> str:
     setting, value = settings()[name], getattr(header.config, name)
     if value == setting.default:
-        silent = setting.kind in (bool, str, tuple) or setting.is_part or value is None
-        return "" if silent else f"{setting.flag} {value}"
+        return f"{setting.flag} {value}" if setting.kind in (int, float) and value else ""
     if setting.kind is bool:
         return setting.flag if value else setting.flag.replace("--", "--no-", 1)
     return f"{setting.flag} {_cut(setting.format(value).replace(chr(10), ' '))}"

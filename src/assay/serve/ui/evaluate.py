@@ -246,7 +246,7 @@ def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
     for setting in form_settings():
         try:
             if setting.name in given:
-                setting.require_range(setting.parse(given[setting.name]))
+                setting.read(given[setting.name].strip())
         except UsageError as error:
             problems[setting.name] = str(error)
     if problems:
