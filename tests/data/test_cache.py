@@ -8,18 +8,6 @@ from assay.data import cache_folder
 from assay.errors import DataError
 
 
-def test_assay_cache_wins_and_is_made(surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(surroundings.parent / "xdg"))
-    assert cache_folder() == surroundings
-    assert surroundings.is_dir()
-
-
-def test_then_comes_the_xdg_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ASSAY_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "assay"
-
-
 @pytest.mark.parametrize("xdg", [None, "", "relative"])
 def test_then_comes_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, xdg: str | None

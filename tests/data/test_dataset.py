@@ -8,7 +8,7 @@ import pytest
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.data.beir import write_beir
 from assay.data.dataset import Fact, sample_dataset
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 
 SMALL = Dataset(
     "small",
@@ -36,14 +36,6 @@ def test_the_fingerprint_changes_with_whatever_a_score_depends_on(changed: Datas
     assert changed.fingerprint != SMALL.fingerprint
 
 
-def test_the_repr_is_one_line_with_the_sizes() -> None:
-    assert repr(SMALL) == "<Dataset small: 1 document, 3 queries, splits test (3)>"
-    notes = load_dataset("notes")
-    expected = "<Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>"
-    assert repr(notes) == expected
-    assert repr(replace(SMALL, judgments={})).endswith("splits none>")
-
-
 def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no_label() -> None:
     def wordings(text: str, *accept: str) -> tuple[str, ...]:
         fact = {"text": text, "accept": list(accept)}
@@ -57,21 +49,6 @@ def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no
     assert wordings("no", "$19") == ("$19", "no")
     assert wordings("$20", "20 dollars") == ("20 dollars",)
     assert wordings("wn", "renter") == ("renter",)  # a part of a word
-
-
-@pytest.mark.parametrize(
-    ("text", "accept", "reference"),
-    [
-        ("deadline", ("deadline is 3 May", "3 May"), "The deadline is 3 May."),
-        ("price in euros", ("40 euros",), "The price in euros is 40."),
-        ("number of seats", ("40 seats",), "The number of seats is forty: 40 seats."),
-        ("no", ("without fee",), "It is not paid without fee, on no account."),
-    ],
-)
-def test_the_label_of_a_fact_is_no_wording_although_it_has_words_of_one(
-    text: str, accept: tuple[str, ...], reference: str
-) -> None:
-    assert Fact.read({"text": text, "accept": list(accept)}, reference).accept == accept
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +67,6 @@ def test_a_sample_keeps_what_its_queries_need(notes: Dataset) -> None:
     least = sample_dataset(notes, 10, documents=0)
     needed = {d for grades in least.judgments_in("test").values() for d in grades}
     assert needed == least.documents.keys()
-
-
-def test_a_seed_decides_which_sample_is_drawn(notes: Dataset) -> None:
-    one = sample_dataset(notes, 5, seed=1).fingerprint
-    assert sample_dataset(notes, 5, seed=1).fingerprint == one
-    assert sample_dataset(notes, 5, seed=2).fingerprint != one
-    with pytest.raises(UsageError, match=r"queries must be 1 to 120, .* got 121"):
-        sample_dataset(notes, 121)
 
 
 def test_a_sample_of_model_made_judgments_says_so(notes: Dataset, tmp_path: Path) -> None:

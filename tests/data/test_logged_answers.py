@@ -90,30 +90,12 @@ def test_contexts_keep_their_ids_and_facts_their_wordings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "answerable"),
-    [
-        ((1, 1.0, "1.0", True, "TRUE", " yes "), True),
-        ((0, 0.0, "0.0", False, "False", "no"), False),
-    ],
-)
-def test_answerable_may_be_a_number_or_a_word(values: tuple[object, ...], answerable: bool) -> None:
-    found = [read(question="Q", answer="A", answerable=value).answerable for value in values]
-    assert found == [answerable] * len(values)
-
-
-def test_what_the_log_does_not_say_is_unknown_and_not_empty() -> None:
-    row = read(question="Q", answer="A", reference=float("nan"), relevant="")
-    assert (row.citations, row.answerable, row.reference, row.relevant) == (None, None, "", ())
-    assert row.id == "7"
-
-
-@pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"answer": "A"}, "has no column for the question (question, query, user_input"),
         ({"question": "Q"}, '--columns answer=NAME, in Python columns={"answer": "NAME"}'),
         ({"question": " ", "answer": "A"}, "has no question"),
-        ({"question": 3, "answer": "A"}, "'question' must be a string, got 3"),
+        ({"question": 3, "answer": "A"}, "'question' must be a string or null, got 3"),
         ({"question": "Q", "answer": ["A"]}, "'answer' must be a string or null, got ['A']"),
         ({"question": "Q", "answer": "A", "contexts": [1]}, "'contexts' must be a list of texts"),
         ({"question": "Q", "answer": "A", "facts": [1]}, "'facts': a fact is"),

@@ -6,8 +6,6 @@ import io
 import json
 import os
 import random
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +18,6 @@ import pytest
 from tests.data.file_server import FileServer, file_server, publish
 
 from assay.data import load_dataset, public_sources
-from assay.data.beir import sort_files
 from assay.data.load import is_available_offline
 from assay.errors import DataError, DownloadError, UsageError
 
@@ -122,15 +119,6 @@ def test_an_archive_is_downloaded_once(mirror: FileServer, name: str) -> None:
     assert is_available_offline(name)
 
 
-def test_another_checksum_than_the_published_one_is_a_warning(
-    mirror: FileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(public_sources.BEIR_HASHES, "scifact", "0" * 32)
-    (warning,) = load_dataset("beir:scifact").warnings
-    assert "another checksum" in warning
-    assert "published is 000" in warning
-
-
 def test_one_of_several_sets_in_an_archive(mirror: FileServer) -> None:
     mirror.files["/sets/cqadupstack.zip"] = archive("cqadupstack/android", "cqadupstack/english")
     assert load_dataset("beir:cqadupstack/android").judgments["test"] == GRADES
@@ -172,13 +160,6 @@ def test_a_wrong_nfcorpus_is_never_used(
     assert not (surroundings / "nfcorpus.zip").exists()
 
 
-def test_credentials_of_a_mirror_stay_out_of_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_BEIR_URL", "http://me:secret@127.0.0.1:1/sets")
-    with pytest.raises(DownloadError, match=r"from http://127\.0\.0\.1:1/sets/") as refusal:
-        load_dataset("nfcorpus")
-    assert "secret" not in str(refusal.value)
-
-
 def test_an_archive_that_is_given_is_used_or_refused_and_never_replaced(
     mirror: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,20 +177,6 @@ def test_an_archive_that_is_given_is_used_or_refused_and_never_replaced(
 
 
 @needs_archive
-def test_the_official_archive_holds_what_is_published_about_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("NFCORPUS_ARCHIVE", str(OFFICIAL))
-    dataset = load_dataset("nfcorpus")
-    assert len(dataset.documents) == 3633
-    sizes = {split: len(dataset.queries_in(split)) for split in dataset.judgments}
-    assert sizes == {"train": 2590, "dev": 324, "test": 323}
-    grades = [grade for judged in dataset.judgments["test"].values() for grade in judged.values()]
-    assert (grades.count(1), grades.count(2), len(grades)) == (11_758, 576, 12_334)
-    assert dataset.warnings == ()
-
-
-@needs_archive
 @pytest.mark.parametrize(
     ("seed", "numbers"),
     [
@@ -224,18 +191,6 @@ def test_the_order_of_queries_gives_the_reference_draws(
     valid = load_dataset("nfcorpus").queries_in("test")
     drawn = random.Random(seed).sample(valid, len(numbers))
     assert [query.id for query in drawn] == [f"PLAIN-{number}" for number in numbers]
-
-
-@needs_archive
-def test_processes_that_download_at_once_all_succeed(
-    mirror: FileServer, surroundings: Path
-) -> None:
-    mirror.files["/sets/nfcorpus.zip"] = Path(str(OFFICIAL)).read_bytes()
-    code = "from assay.data import load_dataset; print(len(load_dataset('nfcorpus').documents))"
-    command = [sys.executable, "-c", code]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate()[0].strip() for process in processes] == ["3633"] * 3
-    assert not list(surroundings.glob(".*"))
 
 
 @pytest.fixture
@@ -280,13 +235,6 @@ def test_a_commit_is_kept_until_another_revision_is_named(hub: FileServer) -> No
     assert load_dataset(f"hf:tea/house@{'c' * 40}").judgments["test"] == {"q1": {"d1": 2}}
 
 
-def test_no_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr("assay.net.download._ATTEMPTS", 1)
-    with pytest.raises(DownloadError, match=r"not in the cache, .* name a mirror with HF_ENDPOINT"):
-        load_dataset("hf:tea/house")
-
-
 def test_a_gated_data_set_asks_for_the_token(
     hub: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,14 +261,6 @@ def test_a_hub_writes_nowhere_else(hub: FileServer, name: str, tmp_path: Path) -
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="write hf:ORG/NAME"):
         load_dataset(name)
-
-
-def test_files_that_are_no_part_of_it_are_left_out(hub: FileServer) -> None:
-    paths = ["instruction/x.parquet", "qrel_diff/q.txt", ".gitattributes", "queries.jsonl"]
-    assert sort_files(paths, "x").all_paths == ["queries.jsonl"]
-    publish(hub, "a/pictures", {"images/train-00000-of-00001.parquet": b"x"})
-    with pytest.raises(DataError, match="has no queries; a data set has"):
-        load_dataset("hf:a/pictures")
 
 
 @pytest.fixture

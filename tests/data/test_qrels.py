@@ -35,25 +35,13 @@ def test_every_form_in_use_reads_the_same(tmp_path: Path, text: str) -> None:
     assert read_qrels(path) == EXPECTED
 
 
-def test_ids_between_tabs_may_hold_spaces(tmp_path: Path) -> None:
-    path = tmp_path / "qrels.tsv"
-    path.write_text("my query\tmy document\t1\nother\tmy document\t2\n")
-    assert read_qrels(path) == {"my query": {"my document": 1}, "other": {"my document": 2}}
-
-
-def test_a_query_whose_id_looks_like_a_header_is_not_lost(tmp_path: Path) -> None:
-    path = tmp_path / "qrels.tsv"
-    path.write_text("query\td\t1\n")
-    assert read_qrels(path) == {"query": {"d": 1}}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "has no judgments"),
         ("query-id\tcorpus-id\tscore\n", "has no judgments"),
         ("q 0 d 1 x\n", ":1: has 5 columns; judgments have three"),
-        ("q 0 d 1\nq d 1\n", ":2: has 3 columns, earlier lines have 4"),
+        ("q 0 d 1\nq d 1\n", ":2: must have 4 columns, as earlier lines"),
         ("q 0 d one\n", ":1: a grade must be an integer up to 1000, such as 0, 1 or 2, got 'one'"),
         ("q 0 d nan\n", ":1: a grade must be"),
         ("q 0 d inf\n", ":1: a grade must be"),
@@ -115,11 +103,6 @@ def test_the_order_is_that_of_trec_eval_even_where_scores_differ_by_a_hair(tmp_p
         assert 1 / (ours.index(document) + 1) == pytest.approx(theirs)
 
 
-def test_duplicates_stay_for_the_measure_to_report(tmp_path: Path) -> None:
-    assert read_run(written(tmp_path, "q Q0 a 1 2 t\nq Q0 a 2 1 t\n")) == {"q": ["a", "a"]}
-    assert read_run(written(tmp_path, {"q": ["a", "a"]})) == {"q": ["a", "a"]}
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -145,9 +128,9 @@ def test_every_form_of_json_reads_the_same(tmp_path: Path, content: Any) -> None
     ("content", "message"),
     [
         ("", "run: is empty"),
-        ("q Q0 d 1 0.5\n", ":1: has 5 columns; a TREC run has six"),
-        ("q Q0 d 1 0.5 t\nq Q0 d 1 high t\n", ":2: a score must be a number, got 'high'"),
-        ("q Q0 d 1 nan t\n", ":1: a score must be a number, got 'nan'"),
+        ("q Q0 d 1 0.5\n", ":1: must be: query Q0 document rank score tag"),
+        ("q Q0 d 1 0.5 t\nq Q0 d 1 high t\n", ":2: must be: .*; got 'q Q0 d 1 high t'"),
+        ("q Q0 d 1 nan t\n", ":1: must be: .* with a number as its score"),
         ('{"q":\n\n ["a",]}', ":3: is not valid JSON"),
         ({"q": "a"}, "query 'q' has no ranking, got 'a'"),
         ({"q": [1]}, "ids must be strings, got 1"),

@@ -94,15 +94,6 @@ def test_warnings_come_every_time_and_duplicates_are_refused(on_disk: Path, smal
     assert len(list(on_disk.iterdir())) == 1
 
 
-def test_a_full_disk_is_told(on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module, "_build", full)
-    with pytest.raises(DataError, match="No space left on device; free some disk space"):
-        load_dataset(small)
-
-
 def test_it_can_be_sent_to_another_process(on_disk: Path, small: Path) -> None:
     documents = load_dataset(small).documents
     assert list(pickle.loads(pickle.dumps(documents))) == ["d1", "d2", "d3"]

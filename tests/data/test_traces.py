@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from assay.cli.score import holds_answers
 from assay.data import traces
 from assay.data.text_file import Record
-from assay.data.traces import read_log, read_spans, span_rows, spans_of, trace_steps
+from assay.data.traces import read_log, span_rows, spans_of, trace_steps
 from assay.errors import DataError
 from assay.steps import SearchStep
 
@@ -94,27 +93,6 @@ def test_the_genai_conventions_are_read() -> None:
     assert row == {"id": "t1", "question": "How long?", "answer": "3 min.", "contexts": [TEA]}
 
 
-def test_a_reranker_replaces_what_was_found_and_repeats_count_once() -> None:
-    found: dict[str, Any] = {"retrieval__documents__0__document__content": "raw"}
-    ranked: dict[str, Any] = {"reranker__output_documents__0__document__content": "best"}
-    spans = [
-        span("a", input__value="How long?", output__value="3"),
-        span("b", "a", **found),
-        span("c", "a", **found),
-    ]
-    assert next(trace_rows([export(*spans)]))["contexts"] == [{"id": "", "text": "raw"}]
-    both = export(*spans, span("d", "a", **ranked))
-    assert next(trace_rows([both]))["contexts"] == [{"id": "", "text": "best"}]
-
-
-def test_a_failed_root_has_no_answer_and_a_trace_without_a_question_no_row() -> None:
-    failed = span("a", input__value="How long?", output__value="Traceback") | {
-        "status": {"code": 2}
-    }
-    assert next(trace_rows([export(failed)]))["answer"] is None
-    assert list(trace_rows([export(span("a", kind="embed"))])) == []
-
-
 @pytest.mark.parametrize(
     ("spans", "rows"),
     [
@@ -149,25 +127,6 @@ def test_traces_that_would_fill_the_memory_are_refused(
         list(read_log(path))
 
 
-def test_a_line_that_was_cut_is_told_and_the_others_are_read(tmp_path: Path) -> None:
-    whole = json.dumps(export(span("a", input__value="How long?", output__value="3")))
-    path = tmp_path / "spans.jsonl"
-    path.write_text(f"{whole}\n{whole[:-9]}\n")
-    row, error = read_log(path)
-    assert isinstance(row, Record)
-    assert isinstance(error, DataError)
-    assert "spans.jsonl:2: is not valid JSON" in str(error)
-
-
-def test_a_file_of_traces_is_recognized_by_its_first_line(tmp_path: Path) -> None:
-    """All of it would be read twice, and one that is too large would be taken for a ranking."""
-    path = tmp_path / "spans.jsonl"
-    path.write_text(f"{json.dumps(export(span('a', input__value='q')))}\n")
-    with path.open("a") as file:
-        file.truncate(traces._MAX_BYTES + 2**26)  # a hole, whose "line" would be refused
-    assert holds_answers(path)
-
-
 def steps_of(*spans: dict[str, Any]) -> tuple[SearchStep, ...]:
     root = span("root", input__value="How long?", output__value="3", start=1)
     ((_, question, steps),) = trace_steps(spans_of(export(root, *spans)))
@@ -177,11 +136,6 @@ def steps_of(*spans: dict[str, Any]) -> tuple[SearchStep, ...]:
 
 def genai(operation: str, **attributes: Any) -> dict[str, Any]:
     return {"gen_ai__operation__name": operation, **attributes}
-
-
-def test_the_steps_of_llama_index_count_a_nested_retriever_once() -> None:
-    ((_, _, (step,)),) = trace_steps(read_spans(TRACES / "llama_index.json"))
-    assert (step.tool, step.doc_ids, step.scores) == ("R.retrieve", ("tea", "coffee"), (0.9, 0.5))
 
 
 def test_steps_are_in_start_order_with_ids_alone() -> None:

@@ -74,32 +74,6 @@ def test_columns_reach_into_json_cells(assay: Assay, tmp_path: Path) -> None:
     assert "has no 'step' of --columns 'trace.step[].page.content', only ['steps']" in wrong.stderr
 
 
-def test_frames_of_phoenix_are_read(assay: Assay, tmp_path: Path) -> None:
-    documents = [{"document.content": TEXT, "document.id": "tea", "document.score": 0.9}]
-    rows: list[dict[str, Any]] = [
-        {
-            "context.trace_id": "t",
-            "context.span_id": "a",
-            "parent_id": None,
-            "start_time": 1,
-            "attributes.input.value": QUESTION,
-            "attributes.output.value": ANSWER,
-        },
-        {
-            "context.trace_id": "t",
-            "context.span_id": "b",
-            "parent_id": "a",
-            "start_time": 2,
-            "attributes.retrieval.documents": documents,
-        },
-    ]
-    path = tmp_path / "spans.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report, row = scored(assay, path)
-    assert report["metrics"]["faithfulness"] == 1.0
-    assert row["retrieved_docs"] == ["t:tea"]
-
-
 @pytest.mark.parametrize(
     "content",
     [

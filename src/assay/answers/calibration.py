@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from assay.answers.judge import Judgment, flip_rate
-from assay.data.text_file import Record, plain_file, records, short_repr, write_file
+from assay.data.text_file import Findings, Record, json_lines, plain_file, short_repr, write_file
 from assay.errors import DataError, UsageError
 from assay.metrics.statistics import (
     Estimate,
@@ -203,7 +203,10 @@ def read_labels(path: Path, levels: tuple[str, ...], needs: str = "") -> list[La
     (texts) or `nugget`; and `verdict` or `rating` (or a list, `verdicts`) if a judge has judged
     already. A line without a recorded verdict needs the field `needs`.
     """
-    rows = [_labeled_row(record, levels, needs) for record in records(plain_file(path))]
+    rows = [
+        _labeled_row(record, levels, needs)
+        for record in Findings().sound(json_lines(plain_file(path)))
+    ]
     if not any(row.label is not None for row in rows):
         words = ", ".join(levels).lower()
         raise DataError(f"has no line with a label; add 'label', by a person: {words}", file=path)
@@ -320,7 +323,7 @@ def read_calibrations(path: Path) -> list[CalibrationRecord]:
     if not path.is_file():
         raise DataError("no such file; make it with: assay judge calibrate --out", file=path)
     found = []
-    for record in records(plain_file(path)):
+    for record in Findings().sound(json_lines(plain_file(path))):
         try:
             found.append(TypeAdapter(CalibrationRecord).validate_python(record.fields))
         except ValidationError as error:

@@ -12,7 +12,8 @@ from assay.cli.options import ColumnsOption
 from assay.cli.verb import Result, argument, option, switch
 from assay.data.beir import read_documents, write_new_beir
 from assay.data.dataset import Dataset, sample_dataset
-from assay.data.load import KNOWN, SOURCES, check_dataset, load_dataset
+from assay.data.load import KNOWN, check_dataset, load_dataset
+from assay.data.public_sources import SOURCES
 from assay.data.text_file import Findings
 from assay.metrics.describe import CUTOFFS, DatasetFacts, describe_dataset
 from assay.report.console import figures_table, labeled

@@ -15,7 +15,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from sys import intern
 from typing import Any, TypeVar
@@ -31,15 +31,13 @@ from assay.data.text_file import (
     Record,
     TextFile,
     archive_files,
-    files_below,
     plain_file,
-    records,
     short_repr,
     write_file,
 )
 from assay.errors import DataError, UsageError
 from assay.files import staging_folder
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import JsonObject
 from assay.text import respelled
 
 MAX_FILES = 2000
@@ -78,7 +76,7 @@ class DatasetFiles:
     @property
     def all_paths(self) -> list[str]:
         """Every file that is needed."""
-        judged = [path for paths in self.qrels.values() for path in paths]
+        judged = chain.from_iterable(self.qrels.values())
         return [*self.corpus, *self.queries, *self.answers, *self.judged_by, *judged]
 
 
@@ -90,7 +88,10 @@ def read_beir(
     Without a corpus it has no documents. `name` defaults to that of the file or folder.
     """
     if path.is_dir():
-        names = {file.relative_to(path).as_posix() for file in files_below(path, MAX_FILES)}
+        below = (file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir())
+        names = set(islice((name for name in below if table_stem(name)), MAX_FILES + 1))
+        if len(names) > MAX_FILES:
+            raise DataError(f"has more than {MAX_FILES:,} tables; pass a part of it", file=path)
         packed = {name for name in names if name.endswith(".gz") and name[:-3] in names}
         files = {name: plain_file(path / name) for name in names - packed}
     elif path.suffix.lower() == ".zip" or (path.is_file() and zipfile.is_zipfile(path)):
@@ -126,9 +127,11 @@ def sort_files(paths: Iterable[str], name: str, part: str = "") -> DatasetFiles:
             getattr(found[root], role).append(path)
     for root, files in found.items():  # beside qrels/test.tsv, data/test.json is something else
         files.qrels = files.qrels or guessed[root].qrels
-    usable = {root: files for root, files in found.items() if files.queries}
-    if part:
-        usable = {root: usable[root] for root in usable if f"/{root}".endswith(f"/{part}")}
+    usable = {
+        root: files
+        for root, files in found.items()
+        if files.queries and (not part or f"/{root}".endswith(f"/{part}"))
+    }
     if len(usable) > 1:
         listed = ", ".join(sorted(usable)[:40])
         raise UsageError(f"{name!r} has several data sets; pass the folder of one of: {listed}")
@@ -165,7 +168,9 @@ def read_files(
         _collect_files(asked, "queries", _query, findings, queries.setdefault)
     for split, members in sorted(paths.qrels.items()):
         with findings.errors_collected():
-            grades = _read_split([files[path] for path in members], findings)
+            grades: dict[str, dict[str, int]] = {}
+            for path in members:
+                _read_grades(files[path], findings, grades)
             label = PurePosixPath(members[0]).name
             if not grades:
                 findings.note("splits without judgments", repr(label))
@@ -196,17 +201,14 @@ def read_documents(files: Sequence[TextFile | Path], findings: Findings) -> Mapp
     return documents
 
 
-def _read_split(files: Iterable[TextFile], findings: Findings) -> dict[str, dict[str, int]]:
-    """Judgments from tables, or from files of TREC's four or BEIR's three columns."""
-    grades: dict[str, dict[str, int]] = {}
-    for file in files:
-        if table_suffix(Path(file.label)) == ".tsv":
-            read_judgments(file, findings, grades)
-            continue
-        for row in findings.sound(read_table(file)):
-            with findings.errors_collected():
-                _add_judgment(row, grades)
-    return grades
+def _read_grades(file: TextFile, findings: Findings, grades: dict[str, dict[str, int]]) -> None:
+    """Add the judgments of a table, or of a file of TREC's four or BEIR's three columns."""
+    if table_suffix(Path(file.label)) == ".tsv":
+        read_judgments(file, findings, grades)
+        return
+    for row in findings.sound(read_table(file)):
+        with findings.errors_collected():
+            _add_judgment(row, grades)
 
 
 def _collect_files(
@@ -311,8 +313,8 @@ def drop_unknown_queries(
 
 def _judged_by(file: TextFile) -> str:
     """Which judgments a model made; data sets of people have no such file."""
-    fields = parse_object("".join(text for _, text in file.lines())) or {}
-    if not isinstance(words := fields.get("judged_by"), str):
+    words = next((row.text("judged_by") for row in Findings().sound(read_table(file))), "")
+    if not words:
         raise DataError('must be an object as {"judged_by": "..."}', file=file.label)
     return words
 
@@ -322,15 +324,15 @@ def _read_answers(
 ) -> dict[str, ReferenceAnswer]:
     """Reference answers by query id; those of unknown queries are dropped with a warning."""
     answers: dict[str, ReferenceAnswer] = {}
-    for record in records(file):
+    for row in findings.sound(read_table(file)):
         with findings.errors_collected():
-            answer = _answer(record)
+            answer = _answer(row)
             if answer.query_id not in queries:
                 what = f"{file.name}: answers dropped, because their query does not exist"
                 findings.note(what, f"query {answer.query_id!r}")
                 continue
             if answers.setdefault(answer.query_id, answer) != answer:
-                record.fail(f"query {answer.query_id!r} has another answer before")
+                row.fail(f"query {answer.query_id!r} has another answer before")
             for document_id in answer.documents:
                 if documents and document_id not in documents:
                     what = f"{file.name}: answers whose document is not in the corpus"
@@ -338,21 +340,19 @@ def _read_answers(
     return answers
 
 
-def _answer(record: Record) -> ReferenceAnswer:
-    query_id = record.identifier("query_id")
-    if "answer" not in record.fields:
-        record.fail(f"query {query_id!r} has no 'answer'; write null if the documents contain none")
-    answer = None if record.fields["answer"] is None else record.text("answer")
-    facts, documents = record.fields.get("facts") or [], record.fields.get("documents") or []
-    if not isinstance(facts, list):
-        record.fail(f"'facts' must be a list, got {short_repr(facts)}")
-    if not isinstance(documents, list) or not all(isinstance(d, str) and d for d in documents):
-        record.fail(f"'documents' must be a list of ids, got {short_repr(documents)}")
+def _answer(row: Record) -> ReferenceAnswer:
+    query_id = row.identifier("query_id")
+    if "answer" not in row.fields:
+        row.fail(f"query {query_id!r} has no 'answer'; write null if the documents contain none")
+    answer = None if row.fields["answer"] is None else row.text("answer")
+    documents = cell_list(row.fields.get("documents"))
+    if not all(isinstance(doc_id, str) and doc_id for doc_id in documents):
+        row.fail(f"'documents' must be a list of ids, got {short_repr(documents)}")
     try:
-        listed = tuple(Fact.read(fact, answer) for fact in facts)
+        facts = tuple(Fact.read(fact, answer) for fact in cell_list(row.fields.get("facts")))
     except ValueError as error:
-        record.fail(str(error))
-    return ReferenceAnswer(query_id, answer, listed, tuple(documents))
+        row.fail(str(error))
+    return ReferenceAnswer(query_id, answer, facts, tuple(documents))
 
 
 def write_beir(dataset: Dataset, folder: Path) -> None:
@@ -360,21 +360,13 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
 
     A file that would be empty is not written: corpus.jsonl, answers.jsonl.
     """
-
-    def write(name: str, rows: Iterable[JsonObject]) -> None:
-        lines = (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-        write_file(folder / name, b"".join(lines))
-
-    if dataset.documents:
-        documents = (
+    tables: dict[str, Iterable[JsonObject]] = {
+        "corpus": (
             {"_id": d.id, "title": d.title, "text": d.text, "metadata": dict(d.metadata)}
             for d in dataset.documents.values()
-        )
-        write("corpus.jsonl", documents)
-    if dataset.judged_by:
-        write("judged_by.jsonl", [{"judged_by": dataset.judged_by}])
-    if dataset.answers:
-        answers = (
+        ),
+        "judged_by": [{"judged_by": dataset.judged_by}] if dataset.judged_by else (),
+        "answers": (
             {
                 "query_id": reference.query_id,
                 "answer": reference.answer,
@@ -382,13 +374,16 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
                 "documents": list(reference.documents),
             }
             for reference in dataset.answers.values()
-        )
-        write("answers.jsonl", answers)
-    queries = (
-        {"_id": query.id, "text": query.text, "metadata": {"tags": query.tags}}
-        for query in dataset.queries.values()
-    )
-    write("queries.jsonl", queries)
+        ),
+        "queries": (
+            {"_id": query.id, "text": query.text, "metadata": {"tags": query.tags}}
+            for query in dataset.queries.values()
+        ),
+    }
+    for name, rows in tables.items():
+        lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        if lines:
+            write_file(folder / f"{name}.jsonl", lines)
     for split, judgments in dataset.judgments.items():
         write_file(folder / "qrels" / f"{split}.tsv", beir_qrels(judgments))
 

@@ -13,7 +13,6 @@ from assay.errors import AssayError, DataError
 from assay.files import atomic_write, make_private_folder
 from assay.privacy import is_private
 
-_WAIT = 60.0
 # What is cached is as private as the documents that it was made from.
 _OWNER_ONLY = 0o600
 
@@ -82,7 +81,10 @@ class CacheDatabase:
                 "or set ASSAY_CACHE to a writable folder (the cached data is kept)"
             ) from error
         except sqlite3.DatabaseError as error:
-            self._set_aside(error)
+            aside = self.path.with_suffix(".damaged")
+            self.path.replace(aside)
+            why = f"damaged ({type(error).__name__}): it was renamed to {aside.name}"
+            _log.warning("the %s %s is %s, and a new one was created", self.what, self.path, why)
             return self._once(work)
 
     def _once(self, work: Callable[[sqlite3.Connection], _Value]) -> _Value:
@@ -90,21 +92,8 @@ class CacheDatabase:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
         # A private run has an empty one, gone when it is closed.
         place = ":memory:" if is_private() else self.path
-        with closing(sqlite3.connect(place, timeout=_WAIT)) as database:
+        with closing(sqlite3.connect(place, timeout=60.0)) as database:
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(self.table)
             with database:
                 return work(database)
-
-    def _set_aside(self, error: Exception) -> None:
-        aside = self.path.with_suffix(".damaged")
-        self.path.replace(aside)
-        for suffix in ("-journal", "-wal", "-shm"):
-            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-        _log.warning(
-            "the %s %s is damaged (%s): it was renamed to %s, and a new one was created",
-            self.what,
-            self.path,
-            type(error).__name__,
-            aside.name,
-        )

@@ -3,7 +3,7 @@
 import hashlib
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Set, Sized
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,6 @@ Judgments = Mapping[str, Mapping[str, int]]
 # The tag of queries that the documents cannot answer: for agents that answer, not for rankings.
 UNANSWERABLE = "unanswerable"
 
-_SHOWN = 60
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Document:
@@ -30,7 +28,7 @@ class Document:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"Document({self.id!r}, title={_shorten(self.title)}, text={_shorten(self.text)})"
+        return f"Document({self.id!r}, title={self.title[:60]!r}, text={self.text[:60]!r})"
 
     @property
     def full_text(self) -> str:
@@ -75,9 +73,8 @@ class Fact:
         text, *accept = texts
         stated, own = normalize(answer or ""), normalize(text)
         others = [normalize(wording) for wording in accept]
-        label = any(wording in stated for wording in others) or (
-            any(map(_has_digit, others)) and not _has_digit(own)
-        )
+        is_value = any(map(str.isdigit, "".join(others))) and not any(map(str.isdigit, own))
+        label = is_value or any(wording in stated for wording in others)
         whole = re.compile(rf"(?<!\w)(?<!\d[.,:/]){re.escape(own)}(?!\w)(?![.,:/]\d)")
         replies = own in ("yes", "no") and whole.match(stated)
         if replies or not accept or (not label and whole.search(stated)):
@@ -132,11 +129,14 @@ class Dataset:
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} ({len(judged):,})" for name, judged in self.judgments.items())
-        answers = f", {_counted(self.answers, 'answer', 'answers')}" if self.answers else ""
-        return (
-            f"<Dataset {self.name}: {_counted(self.documents, 'document', 'documents')}, "
-            f"{_counted(self.queries, 'query', 'queries')}, splits {splits or 'none'}{answers}>"
-        )
+        documents, queries, answers = map(len, (self.documents, self.queries, self.answers))
+        parts = [
+            f"{documents:,} document{'s' * (documents != 1)}",
+            f"{queries:,} {'query' if queries == 1 else 'queries'}",
+            f"splits {splits or 'none'}",
+            f"{answers:,} answer{'s' * (answers != 1)}",
+        ]
+        return f"<Dataset {self.name}: {', '.join(parts if answers else parts[:-1])}>"
 
     def queries_in(self, split: str) -> list[Query]:
         """The queries of a split with a relevant document: those a ranking can be measured on."""
@@ -159,9 +159,9 @@ class Dataset:
         question that the documents cannot answer is included: whether an agent admits it is part
         of what is measured. So is one of which nobody says which documents are relevant.
         """
-        judged, own = self.queries_in(split), self.judgments_in(split)
+        own = self.judgments_in(split)
         if not self.answers:
-            return judged
+            return self.queries_in(split)
         return [
             query
             for query in self.queries.values()
@@ -298,18 +298,6 @@ class Dataset:
         for reference in self.answers.values():
             digest.update(repr(reference).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))
-
-
-def _counted(items: Sized, one: str, many: str) -> str:
-    return f"{len(items):,} {one if len(items) == 1 else many}"
-
-
-def _shorten(text: str) -> str:
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
 def feed_digest(digest: "hashlib._Hash", fields: Iterable[str]) -> None:

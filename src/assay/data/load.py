@@ -4,7 +4,7 @@
 are what is read all the same, and what makes scores mean less than they seem to.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
@@ -12,15 +12,7 @@ from pathlib import Path
 
 from assay.data.beir import read_beir
 from assay.data.dataset import UNANSWERABLE, Dataset
-from assay.data.public_sources import (
-    BEIR_HASHES,
-    is_beir_cached,
-    is_hub_cached,
-    is_ir_dataset_cached,
-    read_beir_download,
-    read_hub,
-    read_ir_dataset,
-)
+from assay.data.public_sources import BEIR_HASHES, SOURCES, DataSource
 from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
@@ -34,37 +26,6 @@ KNOWN = {
 }
 # Entry points of other packages: a function NAME -> `Dataset` for names `PREFIX:NAME`.
 GROUP = "assay.datasets"
-
-
-@dataclass(frozen=True, slots=True)
-class DataSource:
-    """One kind of name, `PREFIX:NAME`; `what` is a line for `assay data list`.
-
-    `read` downloads what is not in the cache; `is_available_offline` says if that is needed.
-    """
-
-    read: Callable[[str, Findings, Progress], Dataset]
-    is_available_offline: Callable[[str], bool]
-    what: str
-
-
-SOURCES: Mapping[str, DataSource] = {
-    "beir": DataSource(
-        read_beir_download,
-        is_beir_cached,
-        f"the public sets of the BEIR benchmark: {', '.join(BEIR_HASHES)}",
-    ),
-    "hf": DataSource(
-        read_hub,
-        is_hub_cached,
-        "a retrieval data set on the model hub, in BEIR's or MTEB's layout: hf:ORG/NAME[@REVISION]",
-    ),
-    "ir_datasets": DataSource(
-        read_ir_dataset,
-        is_ir_dataset_cached,
-        "every set of the library ir_datasets (pip install 'agent-assay[ir-datasets]')",
-    ),
-}
 
 
 def load_dataset(
@@ -110,9 +71,7 @@ def _read(
     path = Path(name).expanduser()
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes", findings)
-    if name == "nfcorpus":
-        return read_beir_download(name, findings, progress)
-    if (source := source_of(name)) is not None and not path.exists():
+    if (source := source_of(name)) is not None and (name in KNOWN or not path.exists()):
         return source.read(str(name), findings, progress)
     if is_table(path):
         named = columns if isinstance(columns, Mapping) else parse_columns(columns, COLUMNS)
@@ -150,18 +109,17 @@ def require_dataset(name: str | Path) -> None:
 
 def is_available_offline(name: str) -> bool:
     """Whether a data set can be read without a network."""
-    if name == "nfcorpus":
-        return is_beir_cached(name)
     source = source_of(name)
-    return source is None or Path(name).exists() or source.is_available_offline(name)
+    exists = name not in KNOWN and Path(name).exists()
+    return source is None or exists or source.is_available_offline(name)
 
 
 def source_of(name: object) -> DataSource | None:
     """The source that a name begins with; None for names and paths without one."""
-    prefix, _, rest = str(name).partition(":")
-    if not rest or prefix in SOURCES:
-        return SOURCES[prefix] if rest else None
-    point = find_plugin(GROUP, prefix)
+    prefix, _, rest = ("beir:nfcorpus" if name == "nfcorpus" else str(name)).partition(":")
+    if rest and prefix in SOURCES:
+        return SOURCES[prefix]
+    point = find_plugin(GROUP, prefix) if rest else None
     if point is None:
         return None
 

@@ -4,8 +4,9 @@ Columns are found by the names that loggers and other evaluators write, or by th
 maps.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, NamedTuple, NoReturn
 
 from assay.data.dataset import Fact
@@ -107,72 +108,67 @@ def read_logged(
 
 
 class _Row:
-    """A row with its columns, and those that the caller named."""
+    """The columns of a row by key; `names` says which column holds each, in this row."""
 
-    def __init__(self, record: Record, columns: Mapping[str, str]) -> None:
+    def __init__(self, record: Record, given: Mapping[str, str]) -> None:
         self.record = record
-        self.columns = columns
-        self.fields = _flatten(record.fields)
+        self.names = dict(given)
+        self.values = {key: _look_up(record, name) for key, name in given.items()}
+        flat = _flatten(record.fields)
+        for key, aliases in COLUMNS.items():
+            name = next((name for name in aliases if name in flat), None)
+            if key not in given and name is not None:
+                self.names[key], self.values[key] = name, flat[name]
+            if isinstance(value := self.values.get(key), float) and isnan(value):
+                self.values[key] = None  # a data frame's gap
 
     def read(self) -> LoggedAnswer:
         for key in ("question", "answer"):
-            if self.column(key) is None:
+            if key not in self.names:
                 known, have = ", ".join(COLUMNS[key]), ", ".join(column_paths(self.record.fields))
                 self.record.fail(
                     f"has no column for the {key} ({known}), only {have[:300]}; pass --columns "
                     f'{key}=NAME, in Python columns={{"{key}": "NAME"}}'
                 )
-        question, answer = self.value("question"), self.value("answer")
-        if question is None or (isinstance(question, str) and not question.strip()):
+        question, answer = self.text("question"), self.text("answer")
+        if not (question or "").strip():
             self.record.fail("has no question")
-        if not isinstance(question, str):
-            self.wrong("question", "a string")
-        if answer is not None and not isinstance(answer, str):
-            self.wrong("answer", "a string or null")
-        reference = self.value("reference")
-        reference = next(iter(reference), None) if isinstance(reference, list) else reference
-        if not isinstance(reference, str | None):
-            self.wrong("reference", "a string")
-        given = self.value("answerable")
+        references = self.values.get("reference")
+        if isinstance(references, list):
+            self.values["reference"] = next(iter(references), None)
+        reference = self.text("reference")
+        given = self.values.get("answerable")
         answerable = "" if given is None else str(given).strip().lower()
         if answerable not in ("", *_YES, *_NO):
             self.wrong("answerable", "true or false")
-        identifier = self.value("id")
+        identifier = self.values.get("id")
         if isinstance(identifier, bool | dict | list) or not str(identifier or "").strip():
             identifier = self.record.number
         try:
-            facts = [Fact.read(item, reference) for item in cell_list(self.value("facts"))]
+            facts = [Fact.read(fact, reference) for fact in cell_list(self.values.get("facts"))]
         except ValueError as error:
-            self.record.fail(f"{self.column('facts')!r}: {error}")
+            self.record.fail(f"{self.names['facts']!r}: {error}")
         return LoggedAnswer(
             id=str(identifier),
-            question=question,
+            question=question or "",
             answer=answer,
-            contexts=tuple(map(self.context, cell_list(self.value("contexts")))),
+            contexts=tuple(map(self.context, cell_list(self.values.get("contexts")))),
             reference=(reference or "").strip(),
             answerable=answerable in _YES if answerable else None,
-            citations=None if self.column("citations") is None else self.strings("citations"),
+            citations=self.strings("citations") if "citations" in self.names else None,
             relevant=self.strings("relevant"),
             facts=tuple(facts),
         )
 
-    def column(self, key: str) -> str | None:
-        """The column that holds `key` in this row."""
-        if key in self.columns:
-            return self.columns[key]
-        return next((name for name in COLUMNS[key] if name in self.fields), None)
-
-    def value(self, key: str) -> Any:
-        """None if there is no such column, or nothing in it."""
-        name = self.column(key)
-        if name is None:
-            return None
-        value = _look_up(self.record, name) if key in self.columns else self.fields[name]
-        return None if isinstance(value, float) and value != value else value  # a frame's NaN
+    def text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        if not isinstance(value, str | None):
+            self.wrong(key, "a string or null")
+        return value
 
     def strings(self, key: str) -> tuple[str, ...]:
-        items = cell_list(self.value(key))
-        texts = [_text_of(item) if isinstance(item, dict) else item for item in items]
+        items = cell_list(self.values.get(key))
+        texts = [_first(item, _TEXTS) if isinstance(item, dict) else item for item in items]
         if not all(isinstance(text, str | int) for text in texts):
             self.wrong(key, "a list of strings")
         return tuple(map(str, texts))
@@ -181,15 +177,14 @@ class _Row:
         if isinstance(item, str):
             return LoggedContext("", item)
         fields = item if isinstance(item, dict) else {}
-        text = _text_of(fields) or ""
-        found = next((fields[name] for name in _IDS if fields.get(name) is not None), "")
+        found, text = _first(fields, _IDS) or "", _first(fields, _TEXTS) or ""
         if not isinstance(text, str) or not (found or text):
             self.wrong("contexts", 'a list of texts or of {"id", "text"}')
         return LoggedContext(str(found), text)
 
     def wrong(self, key: str, expected: str) -> NoReturn:
-        got = short_repr(self.value(key))
-        self.record.fail(f"{self.column(key)!r} must be {expected}, got {got}")
+        got = short_repr(self.values.get(key))
+        self.record.fail(f"{self.names[key]!r} must be {expected}, got {got}")
 
 
 def column_paths(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -202,21 +197,20 @@ def column_paths(fields: Mapping[str, Any]) -> Iterator[str]:
 
 def _look_up(row: Record, name: str) -> Any:
     """A column by its name, or by a path into JSON cells: `output.documents[].content`."""
+    if name in row.fields:
+        return row.fields[name]
+    found: list[Any] = [row.fields]
+    for part in name.split("."):
+        key = part.removesuffix("[]")
+        for value in found:
+            if not isinstance(value, Mapping) or key not in value:
+                have = short_repr(list(value) if isinstance(value, Mapping) else value)
+                row.fail(f"has no {key!r} of --columns {name!r}, only {have}")
+        found = [parsed_cell(value[key]) for value in found]
+        if part != key:
+            found = [item for value in found for item in cell_list(value)]
+    return found if "[]" in name else found[0]
 
-    def walk(value: Any, parts: Sequence[str]) -> Any:
-        key = parts[0].removesuffix("[]")
-        if not isinstance(value, Mapping) or key not in value:
-            have = short_repr(list(value) if isinstance(value, Mapping) else value)
-            row.fail(f"has no {key!r} of --columns {name!r}, only {have}")
-        value = parsed_cell(value[key])
-        if len(parts) == 1:
-            return value
-        if parts[0] == key:
-            return walk(value, parts[1:])
-        return [walk(item, parts[1:]) for item in cell_list(value)]
 
-    return row.fields[name] if name in row.fields else walk(row.fields, name.split("."))
-
-
-def _text_of(value: Mapping[str, Any]) -> Any:
-    return next((value[name] for name in _TEXTS if name in value), None)
+def _first(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((fields[name] for name in names if fields.get(name) is not None), None)

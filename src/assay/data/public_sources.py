@@ -8,7 +8,8 @@ stays the same when others change theirs. `hf:ORG/NAME@REVISION` takes another o
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,13 +60,9 @@ BEIR_HASHES = {
     "webis-touche2020": None,
 }
 
-BEIR_VARIABLE = "ASSAY_BEIR_URL"
-HUB_VARIABLE = "HF_ENDPOINT"
-HUB_TOKEN_VARIABLE = "HF_TOKEN"
 MAX_TEXT = 8 * 2**30  # how many characters of ir_datasets are held in memory
 _BEIR_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 _HUB_URL = "https://huggingface.co"
-_MAX_ARCHIVE = 8 * 2**30
 _MAX_LISTING = 64 * 2**20
 _MAX_FILE = 16 * 2**30
 _HUB_NAME = re.compile(r"hf:([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
@@ -80,20 +77,17 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
         raise UsageError(
             f"no data set {text!r}; the public sets of BEIR are: {', '.join(BEIR_HASHES)}{hint}"
         )
-    is_nfcorpus, given = name == "nfcorpus", os.environ.get("NFCORPUS_ARCHIVE")
-    path = _archive_place(name)
-    if is_nfcorpus and given:
-        path = Path(given).expanduser()
-    else:
+    is_nfcorpus, path = name == "nfcorpus", _archive_place(name)
+    given = is_nfcorpus and os.environ.get("NFCORPUS_ARCHIVE")
+    if not given:
         _download_archive(name, path, progress)
-    expected = BEIR_HASHES[name]
-    algorithm = "sha256" if is_nfcorpus else "md5"
+    expected, algorithm = BEIR_HASHES[name], "sha256" if is_nfcorpus else "md5"
     with readable(path), open_file(path) as stream:
         found = hashlib.file_digest(stream, algorithm).hexdigest()
     if expected not in (None, found):
         wrong = f"{path} has {algorithm} {found}, published is {expected}"
         # Figures on another corpus would not be figures on NFCorpus.
-        if is_nfcorpus and given:
+        if given:
             raise DataError(f"NFCORPUS_ARCHIVE: {wrong}; for other data, use --dataset {path}")
         if is_nfcorpus:
             path.unlink()
@@ -105,20 +99,21 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
 def is_beir_cached(text: str) -> bool:
     """Whether reading it needs no network."""
     name = text.removeprefix("beir:").partition("/")[0]
-    given = name == "nfcorpus" and os.environ.get("NFCORPUS_ARCHIVE")
-    return bool(given) or (name in BEIR_HASHES and _archive_place(name).is_file())
+    return name in BEIR_HASHES and _archive_place(name).is_file()
 
 
 def _archive_place(name: str) -> Path:
-    folder = cache_folder()
-    return (folder if name == "nfcorpus" else folder / "beir") / f"{name}.zip"
+    if name != "nfcorpus":
+        return cache_folder() / "beir" / f"{name}.zip"
+    given = os.environ.get("NFCORPUS_ARCHIVE")
+    return Path(given).expanduser() if given else cache_folder() / "nfcorpus.zip"
 
 
 def _download_archive(name: str, path: Path, progress: Progress) -> None:
     from assay.net.download import download_file  # brings httpx: 0.1 s
     from assay.net.outbound import UNRESTRICTED
 
-    mirror = os.environ.get(BEIR_VARIABLE)
+    mirror = os.environ.get("ASSAY_BEIR_URL")
     url = f"{(mirror or _BEIR_URL).rstrip('/')}/{name}.zip"
     # One attempt for NFCorpus: `assay eval` goes on with another data set if there is no network.
     # The user chose the address of a mirror, which may be at home.
@@ -126,19 +121,24 @@ def _download_archive(name: str, path: Path, progress: Progress) -> None:
     what = f"downloading {name}.zip"
     try:
         download_file(
-            url, path, _MAX_ARCHIVE, what=what, policy=policy, progress=progress, attempts=attempts
+            url, path, _MAX_FILE, what=what, policy=policy, progress=progress, attempts=attempts
         )
     except DownloadError as error:
         remedy = "set NFCORPUS_ARCHIVE=FILE; --dataset notes needs no network"
         raise DownloadError(
             f"{name}.zip could not be downloaded from {redact_url(url)}: {error}; "
-            f"{remedy if attempts else f'pass its path, or name a mirror with {BEIR_VARIABLE}'}"
+            f"{remedy if attempts else 'pass its path, or name a mirror with ASSAY_BEIR_URL'}"
         ) from error
 
 
 def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
     """The data set `hf:ORG/NAME[@REVISION]`, downloaded once; a broken download goes on."""
-    repo, revision = _parse_hub_name(text)
+    match = _HUB_NAME.fullmatch(text)
+    if match is None or ".." in text:
+        raise UsageError(
+            f"{text!r} is not a data set on the hub; write hf:ORG/NAME, with @REVISION if needed"
+        )
+    repo, revision = match[1], match[2] or ""
     commit, paths = _hub_listing(repo, revision)
     files = sort_files(paths, f"hf:{repo}")
     local = _download_files(repo, commit, files.all_paths, progress)
@@ -165,22 +165,10 @@ def is_hub_cached(text: str) -> bool:
     return match is not None and _hub_record(match[1], match[2] or "").is_file()
 
 
-def _parse_hub_name(text: str) -> tuple[str, str]:
-    match = _HUB_NAME.fullmatch(text)
-    if match is None or ".." in text:
-        raise UsageError(
-            f"{text!r} is not a data set on the hub; write hf:ORG/NAME, with @REVISION if needed"
-        )
-    return match[1], match[2] or ""
-
-
-def _hub_folder(repo: str) -> Path:
-    return cache_folder() / "hub" / repo.replace("/", "--")
-
-
-def _hub_record(repo: str, revision: str) -> Path:
+def _hub_record(repo: str, revision: str = "") -> Path:
     """The file that has the commit of a revision and the paths of its files."""
-    return _hub_folder(repo) / f"{quote(revision or 'main', safe='')}.json"
+    folder = cache_folder() / "hub" / repo.replace("/", "--")
+    return folder / f"{quote(revision or 'main', safe='')}.json"
 
 
 def _hub_access() -> "tuple[str, TokenFor | None]":
@@ -188,8 +176,8 @@ def _hub_access() -> "tuple[str, TokenFor | None]":
     from assay.net.client import token_for
     from assay.net.outbound import policy_of_process
 
-    base = (os.environ.get(HUB_VARIABLE) or _HUB_URL).rstrip("/")
-    return base, token_for(base, policy_of_process(), HUB_TOKEN_VARIABLE)
+    base = (os.environ.get("HF_ENDPOINT") or _HUB_URL).rstrip("/")
+    return base, token_for(base, policy_of_process(), "HF_TOKEN")
 
 
 def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
@@ -210,15 +198,15 @@ def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
         if error.status in (401, 403, 404):
             raise UsageError(
                 f"the hub has no data set {repo!r}{revision and f' at revision {revision!r}'}, or "
-                f"it is not public ({error}); for a private or gated one set {HUB_TOKEN_VARIABLE}"
+                f"it is not public ({error}); for a private or gated one set HF_TOKEN"
             ) from error
         raise DownloadError(
             f"'hf:{repo}' is not in the cache, and {redact_url(base)} could not be asked: {error}; "
-            f"pass a folder with its files, or name a mirror with {HUB_VARIABLE}"
+            "pass a folder with its files, or name a mirror with HF_ENDPOINT"
         ) from error
     except (KeyError, TypeError):
         what = f"the list of files of 'hf:{repo}' was not understood"
-        raise DownloadError(f"{what}; is {HUB_VARIABLE} the address of a hub?") from None
+        raise DownloadError(f"{what}; is HF_ENDPOINT the address of a hub?") from None
     for path in (commit, *paths):  # a hub that sends `../x` writes nowhere else
         if "\\" in path or path.startswith("/") or ".." in path.split("/"):
             raise DataError(
@@ -234,7 +222,7 @@ def _download_files(
     """Where each file is on this machine; what is missing is downloaded."""
     from assay.net.download import download_file
 
-    local = {path: _hub_folder(repo) / commit / path for path in paths}
+    local = {path: _hub_record(repo).parent / commit / path for path in paths}
     if len(local) > MAX_FILES:
         raise DataError(f"hf:{repo} has {len(local):,} files, more than {MAX_FILES:,}")
     base, token = _hub_access()
@@ -245,10 +233,9 @@ def _download_files(
             download_file(url, place, _MAX_FILE, what=what, auth=token, progress=progress)
         except DownloadError as error:
             denied = error.status in (401, 403)
-            terms = f"accept its terms on the hub and set {HUB_TOKEN_VARIABLE}"
+            remedy = "accept its terms on the hub and set HF_TOKEN" if denied else "try again"
             raise DownloadError(
-                f"{path} of data set 'hf:{repo}' could not be downloaded: {error}; "
-                f"{terms if denied else 'run the command again'}"
+                f"{path} of data set 'hf:{repo}' could not be downloaded: {error}; {remedy}"
             ) from error
     return local
 
@@ -307,27 +294,55 @@ def _ir_mark(text: str) -> Path:
     return cache_folder() / "ir_datasets" / quote(text.removeprefix("ir_datasets:"), safe="")
 
 
-def _ir_documents(source: Any, text: str, progress: Progress) -> dict[str, Document]:
+def _ir_documents(source: Any, name: str, progress: Progress) -> dict[str, Document]:
     documents: dict[str, Document] = {}
     total = 0
     for record in source.docs_iter() if source.has_docs() else ():
-        document = _ir_document(record)
-        documents[document.id] = document
-        total += len(document.title) + len(document.text)
+        title = _first_text(record, "title", "headline", "name")
+        text = _first_text(record, "text", "body", "abstract", "contents")
+        text = text or str(record.default_text() or "").removeprefix(title).strip()
+        doc_id = str(record.doc_id)
+        documents[doc_id] = Document(doc_id, title, text)
+        total += len(title) + len(text)
         if total > MAX_TEXT:
             size = f"{MAX_TEXT // 2**30} billion characters"
-            raise DataError(f"its documents have over {size}; use a smaller subset", file=text)
+            raise DataError(f"its documents have over {size}; use a smaller subset", file=name)
         if len(documents) % 1000 == 0:
             progress("reading documents", len(documents), None)
     return documents
 
 
-def _ir_document(record: Any) -> Document:
-    def first_text(*names: str) -> str:
-        found = (getattr(record, name, None) for name in names)
-        return next((text for text in found if isinstance(text, str) and text), "")
+def _first_text(record: Any, *names: str) -> str:
+    found = (getattr(record, name, None) for name in names)
+    return next((text for text in found if isinstance(text, str) and text), "")
 
-    title = first_text("title", "headline", "name")
-    text = first_text("text", "body", "abstract", "contents")
-    text = text or str(record.default_text() or "").removeprefix(title).strip()
-    return Document(str(record.doc_id), title, text)
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """One kind of name, `PREFIX:NAME`; `what` is a line for `assay data list`.
+
+    `read` downloads what is not in the cache; `is_available_offline` says if that is needed.
+    """
+
+    read: Callable[[str, Findings, Progress], Dataset]
+    is_available_offline: Callable[[str], bool]
+    what: str
+
+
+SOURCES: Mapping[str, DataSource] = {
+    "beir": DataSource(
+        read_beir_download,
+        is_beir_cached,
+        f"the public sets of the BEIR benchmark: {', '.join(BEIR_HASHES)}",
+    ),
+    "hf": DataSource(
+        read_hub,
+        is_hub_cached,
+        "a retrieval data set on the model hub, in BEIR's or MTEB's layout: hf:ORG/NAME[@REVISION]",
+    ),
+    "ir_datasets": DataSource(
+        read_ir_dataset,
+        is_ir_dataset_cached,
+        "every set of the library ir_datasets (pip install 'agent-assay[ir-datasets]')",
+    ),
+}

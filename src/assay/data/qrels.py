@@ -1,9 +1,10 @@
 """Judgments (qrels) in TREC's four columns or BEIR's three, and run files: what was ranked."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from sys import intern
 
@@ -46,16 +47,13 @@ def read_judgments(
                     continue
             fields = text.split(separator)
             if len(fields) != columns or not fields[0] or not fields[columns - 2]:
-                problem = f"has {len(fields)} columns, earlier lines have {columns}"
-                raise ValueError("a column is empty" if len(fields) == columns else problem)
+                raise ValueError(f"must have {columns} columns, as earlier lines, none of it empty")
             query, document, grade = fields[0], fields[columns - 2], parse_grade(fields[-1])
-            is_new = add_grade(judgments, query, document, grade)
+            if not add_grade(judgments, query, document, grade):
+                what = f"{file.name}: judgments that repeat an earlier one (kept once)"
+                findings.note(what, f"{query!r} {document!r} on line {line}")
         except ValueError as error:
             findings.add_error(DataError(str(error), file=file.label, line=line))
-            continue
-        if not is_new:
-            what = f"{file.name}: judgments that repeat an earlier one (kept once)"
-            findings.note(what, f"{query!r} {document!r} on line {line}")
 
 
 def add_grade(judgments: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: int) -> bool:
@@ -63,9 +61,7 @@ def add_grade(judgments: dict[str, dict[str, int]], query_id: str, doc_id: str, 
 
     Scores would depend on which of two grades is used, so neither is dropped in silence.
     """
-    grades = judgments.get(query_id)
-    if grades is None:
-        grades = judgments[intern(query_id)] = {}
+    grades = judgments.setdefault(intern(query_id), {})
     size = len(grades)
     if (earlier := grades.setdefault(intern(doc_id), grade)) != grade:
         raise ValueError(
@@ -114,15 +110,10 @@ def add_row_grade(
 
 def judged_by_model(path: str | Path) -> str:
     """How many judgments of a TREC file a model made, and which, "" if none."""
-    models: dict[str, int] = {}
-    total = 0
-    for _, text in plain_file(Path(path)).lines():
-        fields = text.split()
-        total += 1
-        if len(fields) == 4 and fields[1].startswith(MODEL_MADE):
-            name = fields[1].removeprefix(MODEL_MADE)
-            models[name] = models.get(name, 0) + 1
-    return describe_model_judgments(models, total)
+    lines = [text.split() for _, text in plain_file(Path(path)).lines()]
+    made = [line[1] for line in lines if len(line) == 4 and line[1].startswith(MODEL_MADE)]
+    models = Counter(name.removeprefix(MODEL_MADE) for name in made)
+    return describe_model_judgments(models, len(lines))
 
 
 def describe_model_judgments(models: Mapping[str, int], total: int) -> str:
@@ -162,7 +153,7 @@ def beir_qrels(judgments: Judgments) -> bytes:
     rows = ["query-id\tcorpus-id\tscore\n"]
     for query_id, grades in judgments.items():
         for doc_id, grade in grades.items():
-            if any(mark in query_id or mark in doc_id for mark in "\t\r\n"):
+            if any(mark in query_id + doc_id for mark in "\t\r\n"):
                 ids = f"id {query_id!r} or {doc_id!r}"
                 raise DataError(f"{ids} has a tab or newline, which qrels cannot represent")
             rows.append(f"{query_id}\t{doc_id}\t{grade}\n")
@@ -174,7 +165,7 @@ def _number(value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        return float("nan")
+        return nan
 
 
 def read_run(path: str | Path) -> dict[str, list[str]]:
@@ -193,12 +184,10 @@ def read_run(path: str | Path) -> dict[str, list[str]]:
     scored: dict[str, list[tuple[str, float]]] = {}
     for line, text in chain([first], lines):
         fields = text.split()
-        if len(fields) != 6:
-            form = "a TREC run has six: query Q0 document rank score tag"
-            raise DataError(f"has {len(fields)} columns; {form}", file=path, line=line)
-        if isnan(score := _number(fields[4])):
-            what = f"a score must be a number, got {short_repr(fields[4])}"
-            raise DataError(what, file=path, line=line)
+        score = _number(fields[4]) if len(fields) == 6 else nan
+        if isnan(score):
+            form = "must be: query Q0 document rank score tag, with a number as its score"
+            raise DataError(f"{form}; got {short_repr(text)}", file=path, line=line)
         scored.setdefault(intern(fields[0]), []).append((intern(fields[2]), score))
     return {query: rank_by_score(documents) for query, documents in scored.items()}
 
@@ -229,9 +218,9 @@ def require_string_ids(query: object, ids: Iterable[object]) -> None:
     """Raise ValueError if the id of a query or of one of its documents is not a string."""
     # A set of types is quick: nearly all of millions of ids are plain strings.
     if {type(query), *map(type, ids)} != {str}:
-        for value in (query, *ids):
-            if not isinstance(value, str):
-                raise ValueError(f"query {query!r}: ids must be strings, got {value!r}")
+        wrong = [value for value in (query, *ids) if not isinstance(value, str)]
+        if wrong:
+            raise ValueError(f"query {query!r}: ids must be strings, got {wrong[0]!r}")
 
 
 def _run_from_json(file: TextFile) -> dict[str, list[str]]:

@@ -66,9 +66,8 @@ def dataset_of_rows(
 ) -> Dataset:
     """The data set in rows; `columns` maps keys of `COLUMNS` to names of columns."""
     builder = _Builder(columns or {}, Findings() if findings is None else findings)
-    for key in builder.columns:
-        if key not in COLUMNS:
-            raise UsageError(f"there is no column key {key!r}; the keys are {', '.join(COLUMNS)}")
+    if unknown := builder.columns.keys() - COLUMNS:
+        raise UsageError(f"no column keys {sorted(unknown)}; the keys are {', '.join(COLUMNS)}")
     for row in builder.findings.sound(rows):
         with builder.findings.errors_collected():
             builder.add(row)
@@ -82,7 +81,7 @@ class _Builder:
     columns: Mapping[str, str]
     findings: Findings
     layouts: dict[tuple[str, ...], _Layout | None] = field(default_factory=dict)
-    questions: dict[str, tuple[str, int]] = field(default_factory=dict)  # text, and its first row
+    questions: dict[str, tuple[str, str]] = field(default_factory=dict)  # text, and its place
     judgments: dict[str, dict[str, int]] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     tags: dict[str, dict[str, str]] = field(default_factory=dict)  # by query: column by tag
@@ -115,18 +114,20 @@ class _Builder:
         """The id of the row's question. The same text is the same question if no id is given."""
         text = _text(row, layout["query"])
         query_id = _text(row, layout["query_id"])
-        if not query_id and not text:
-            row.fail("has no query; write one, or delete the row")
-        query_id = intern(query_id or _id_of(text))
+        if not query_id:
+            # An id that stays the same when rows are added or moved: runs can be compared.
+            content = text.encode("utf-8", "surrogatepass")
+            query_id = f"q-{hashlib.blake2b(content, digest_size=6).hexdigest()}"
+        query_id = intern(query_id)
         known = self.questions.get(query_id)
         if known is None:
             if not text:
-                row.fail(f"query {query_id!r} has no text; write it in its first row")
-            self.questions[query_id] = text, row.number
+                row.fail("has no query; write one, or delete the row")
+            self.questions[query_id] = text, row.place
         elif text and text != known[0]:
             row.fail(
-                f"query id {query_id!r} was already used in {'line' if row.lined else 'row'} "
-                f"{known[1]} for another query; ids must be unique: rename one of the two"
+                f"query id {query_id!r} was already used {known[1]} for another query; ids must "
+                "be unique: rename one of the two"
             )
         elif layout["ids"] is not None:
             what = "questions in more than one row (their ids are taken together)"
@@ -139,9 +140,9 @@ class _Builder:
         same = plain_cell(row.fields[column]) if column else 1
         if layout["ids"] is None:
             doc_id = _text(row, layout["doc_id"])
-            for name, value in ((layout["doc_id"], doc_id), (column, same)):
-                if value == "":
-                    row.fail(f"{name!r} is empty; write a value, or delete the row")
+            if not doc_id or same == "":
+                empty = column if doc_id else layout["doc_id"]
+                row.fail(f"{empty!r} is empty; write a value, or delete the row")
             return [(doc_id, same)]
         parts = [plain_cell(part) for part in _cell_parts(row.fields[layout["ids"]])]
         if None in parts:
@@ -175,15 +176,14 @@ class _Builder:
     def _tag(self, row: Record, layout: _Layout, tags: dict[str, str]) -> None:
         """Columns of no other meaning are tags `name=value`, unless they hold prose."""
         used = set(layout.values())
-        others = [] if layout["provenance"] else [name for name in row.fields if name not in used]
-        for name in others:
+        for name in (
+            [] if layout["provenance"] else [name for name in row.fields if name not in used]
+        ):
             value = plain_cell(row.fields[name])
             seen = self.tag_values.setdefault(name, set())
-            if not value or len(seen) > _MAX_TAG_VALUES:
-                continue
-            if len(value) > _MAX_TAG_LENGTH:
+            if value and len(value) > _MAX_TAG_LENGTH:
                 seen.update(map(str, range(_MAX_TAG_VALUES + 1)))
-            else:
+            elif value and len(seen) <= _MAX_TAG_VALUES:
                 seen.add(value)
                 tags[intern(f"{name}={value}")] = name
         if (own := layout["tags"]) is not None:
@@ -206,9 +206,8 @@ class _Builder:
             tags = tuple(tag for tag, column in own.items() if column not in prose)
             queries[query_id] = Query(query_id, text, tags)
             grades = self.judgments.get(query_id, {})
-            relevant = tuple(doc_id for doc_id, grade in grades.items() if grade > 0)
-            if query_id in self.answers:
-                answer = self.answers[query_id]
+            if answer := self.answers.get(query_id):
+                relevant = tuple(doc_id for doc_id, grade in grades.items() if grade > 0)
                 answers[query_id] = ReferenceAnswer(query_id, answer, (), relevant)
             elif UNANSWERABLE in tags:  # declining is right: no answer, and the tag says so
                 answers[query_id] = ReferenceAnswer(query_id, None)
@@ -259,8 +258,3 @@ def _text(row: Record, name: str | None) -> str:
     if text is None:
         row.fail(f"{name!r} must be text, got {short_repr(row.fields[str(name)])}")
     return text
-
-
-def _id_of(text: str) -> str:
-    """An id that stays the same when rows are added or moved, so that runs can be compared."""
-    return f"q-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"

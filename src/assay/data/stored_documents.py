@@ -35,7 +35,6 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _CACHE_KB = 128 << 10
 _BATCH = 1000
-_KNOWN = "SELECT 1 FROM documents WHERE id = ?"
 _RECORD = "SELECT record FROM documents WHERE id = ?"
 _SET_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 
@@ -59,12 +58,13 @@ class StoredDocuments(Mapping[str, Document]):
         return (identifier for identifier, _ in self._rows("''"))
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and bool(self._first(_KNOWN, key))
+        found = self._first("SELECT 1 FROM documents WHERE id = ?", key)
+        return isinstance(key, str) and found is not None
 
     def __getitem__(self, key: str) -> Document:
         if (record := self._first(_RECORD, key)) is None:
             raise KeyError(key)
-        return _document(key, record)
+        return Document(key, *parse_json(record))
 
     def values(self) -> "_StoredValues":
         """The documents, read as they are needed."""
@@ -75,7 +75,7 @@ class StoredDocuments(Mapping[str, Document]):
         start = rows.start or 0
         count = None if rows.stop is None else rows.stop - start
         found = islice(self._rows("record", start), count)
-        return (_document(identifier, record) for identifier, record in found)
+        return (Document(identifier, *parse_json(record)) for identifier, record in found)
 
     def cached_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
         """A hash of the data set, computed once: it reads every document. `rest` is a hash of all
@@ -95,7 +95,7 @@ class StoredDocuments(Mapping[str, Document]):
     def __reduce__(self) -> tuple[type["StoredDocuments"], tuple[Path]]:
         return StoredDocuments, (self._path,)
 
-    def _first(self, query: str, key: str) -> Any:
+    def _first(self, query: str, key: object) -> Any:
         with self._lock:
             found = self._database.execute(query, (key,)).fetchone()
         return None if found is None else found[0]
@@ -172,7 +172,7 @@ def _build(path: Path, read: Callable[[KeepDocument, Findings], None]) -> None:
                     count += 1
                     feed_digest(digest, (key, document.title, document.text))
                     return document
-                return _document(key, database.execute(_RECORD, (key,)).fetchone()[0])
+                return Document(key, *parse_json(database.execute(_RECORD, (key,)).fetchone()[0]))
 
             read(keep, noted)
             facts = {
@@ -191,11 +191,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, check_same_thread=False, timeout=60)
     database.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
     return database
-
-
-def _document(identifier: str, record: bytes) -> Document:
-    title, text, metadata = parse_json(record)
-    return Document(identifier, title, text, metadata)
 
 
 def _key(files: Sequence[TextFile]) -> tuple[str, str]:

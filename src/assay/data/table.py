@@ -10,6 +10,7 @@ import io
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,9 @@ import orjson
 from assay.data.text_file import (
     Record,
     TextFile,
-    json_record,
+    json_lines,
     plain_file,
     readable,
-    reason,
     short_repr,
     spelling,
 )
@@ -34,7 +34,6 @@ from assay.net.json import parse_json
 # The formats that `read_table` reads, each but Parquet also as `.gz`.
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
-_ROWS = ("testCases", "test_cases", "results", "rows", "data", "examples")
 _MAX_JSON = 256 * 2**20
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
 _MAX_CELL = 16 * 2**20
@@ -49,8 +48,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def csv_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> bytes:
     """A table for spreadsheets, as CSV."""
-    lines = (f"{csv_row(cells)}\n" for cells in (columns, *rows))
-    return "".join(lines).encode("utf-8", "replace")
+    return "".join(f"{csv_row(cells)}\n" for cells in (columns, *rows)).encode("utf-8", "replace")
 
 
 def csv_row(cells: Iterable[object]) -> str:
@@ -80,15 +78,17 @@ def read_table(table: Path | TextFile) -> Iterator[Record | DataError]:
     """
     file = plain_file(table) if isinstance(table, Path) else table
     path = Path(file.label)
-    kind = table_suffix(path)
-    if kind in (".jsonl", ".ndjson"):
-        return _from_json_lines(file)
-    if kind == ".json":
-        return _from_json(file)
-    if kind in (".csv", ".tsv"):
-        return _from_delimited(file, "\t" if kind == ".tsv" else ",")
-    if kind == ".parquet":
-        return _from_parquet(path)
+    match table_suffix(path):
+        case ".jsonl" | ".ndjson":
+            return json_lines(file)
+        case ".json":
+            return _from_json(file)
+        case ".csv":
+            return _from_delimited(file, ",")
+        case ".tsv":
+            return _from_delimited(file, "\t")
+        case ".parquet":
+            return _from_parquet(path)
     if not path.exists():
         raise DataError("no such file", file=path)
     raise UsageError(
@@ -160,24 +160,22 @@ def find_columns(
 
 
 def cell_list(value: Any) -> Sequence[Any]:
-    """A list as it is, an array's values, the list that a cell spells out, or one thing alone."""
+    """A list as it is, an array's values, the list that a cell spells out, or one thing alone.
+
+    A cell spells out `["a", "b"]` as JSON, or `['a', 'b']` as a data frame writes lists into CSV.
+    """
     if hasattr(value, "tolist"):
         value = value.tolist()
     if value is None or value == "":
         return []
     if isinstance(value, str) and value.lstrip().startswith("["):
-        return _spelled_out(value)
+        found = parsed_cell(value)
+        if found is value and len(value) <= _MAX_LITERAL:
+            # Else it is a text that begins with a bracket.
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                found = ast.literal_eval(value.strip())
+        return found if isinstance(found, list) else [value]
     return value if isinstance(value, list | tuple) else [value]
-
-
-def _spelled_out(text: str) -> Sequence[Any]:
-    """`["a", "b"]` as JSON, or `['a', 'b']` as a data frame writes lists into CSV."""
-    found = parsed_cell(text)
-    if found is text and len(text) <= _MAX_LITERAL:
-        # Else it is a text that begins with a bracket.
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            found = ast.literal_eval(text.strip())
-    return found if isinstance(found, list) else [text]
 
 
 def plain_cell(value: object) -> str | None:
@@ -206,24 +204,10 @@ def parsed_cell(value: Any) -> Any:
         return value
 
 
-def _from_json_lines(file: TextFile) -> Iterator[Record | DataError]:
-    for line, text in file.lines():
-        try:
-            yield json_record(file, line, text)
-        except DataError as error:
-            yield error
-
-
 def _from_json(file: TextFile) -> Iterator[Record | DataError]:
-    """A list of objects, or an object with such a list, as other evaluators write it: deepeval in
-    `testCases`, promptfoo in `results.results`.
-    """
     value = read_json(file)
-    if isinstance(value, dict) and isinstance(value.get("resourceSpans"), list):
-        value = [value]  # an export of spans, whose one column would be taken for its rows
-    while isinstance(value, dict):
-        found = (value.get(name) for name in _ROWS)
-        value = next((rows for rows in found if rows and isinstance(rows, list | dict)), None)
+    while isinstance(value, dict):  # an export of spans, or rows in a field: `results`, `testCases`
+        value = value.get("results", value.get("testCases", [value]))
     if not isinstance(value, list):
         raise DataError("must hold a list of rows; write it as JSON lines", file=file.label)
     yield from rows_of(value, file.label)
@@ -290,14 +274,11 @@ def _from_parquet(path: Path) -> Iterator[Record | DataError]:
     import pyarrow.parquet as parquet
     from pyarrow import ArrowException
 
-    try:
+    with readable(path, "is not valid Parquet", ArrowException):
         require_regular(path)
         with parquet.ParquetFile(path) as file:
             _require_distinct(file.schema_arrow.names, path)
-            number = 0
-            for batch in file.iter_batches(batch_size=_BATCH):
-                for fields in batch.to_pylist():
-                    number += 1
-                    yield Record(str(path), number, fields)
-    except (OSError, ValueError, OverflowError, ArrowException) as error:
-        raise DataError(f"is not valid Parquet: {reason(error)}", file=path) from None
+            batches = file.iter_batches(batch_size=_BATCH)
+            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+            for number, fields in enumerate(rows, start=1):
+                yield Record(str(path), number, fields)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from math import isnan
 from pathlib import Path
 from sys import intern
@@ -27,7 +26,7 @@ from assay.files import MAX_LINE, atomic_write, open_file, require_regular
 from assay.net.json import JsonObject, parse_json
 
 # All that the standard library raises for damaged or hostile files.
-UNREADABLE = (
+_UNREADABLE = (
     OSError,
     EOFError,
     ValueError,
@@ -54,8 +53,8 @@ _BETWEEN_WORDS = re.compile(r"[\s_-]+|(?<=[a-z])(?=[A-Z])")
 class Findings:
     """Warnings of readers, counted by kind: one message for each kind, not one for each line.
 
-    With `collect`, errors and several examples of each kind are kept, as a check of a data set
-    needs them, where a reader would stop at the first error.
+    With `collect`, errors and several examples of each kind are kept for a check of a data set;
+    without, the first error is raised.
     """
 
     def __init__(self, *, collect: bool = False) -> None:
@@ -105,15 +104,20 @@ class Findings:
 
 
 @contextmanager
-def readable(file: Path | str) -> Iterator[None]:
+def readable(
+    file: Path | str, otherwise: str = "cannot be read", *also: type[Exception]
+) -> Iterator[None]:
     """Around what reads a file of others: whatever is raised for it becomes a `DataError`."""
+    unreadable: tuple[type[Exception], ...] = (*_UNREADABLE, *also)
     try:
         yield
     except FileNotFoundError as error:
         raise DataError("no such file", file=file) from error
-    except UNREADABLE as error:
-        what = f"cannot be read: {reason(error)}; check its permissions, or get a new copy"
-        raise DataError(what, file=file) from error
+    except unreadable as error:
+        # Without the path, which the message begins with.
+        words = error.strerror if isinstance(error, OSError) else None
+        what = f"{otherwise}: {words or str(error) or type(error).__name__}"
+        raise DataError(f"{what}; check its permissions, or get a new copy", file=file) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,6 @@ class Record:
         return DataError(f"row {self.number}: {message}", file=self.source)
 
     def fail(self, message: str) -> NoReturn:
-        """Raise `refusal(message)`."""
         raise self.refusal(message) from None
 
 
@@ -227,33 +230,23 @@ def spelling(name: object) -> str:
     return _BETWEEN_WORDS.sub("_", str(name).strip()).casefold()
 
 
-def records(file: TextFile) -> Iterator[Record]:
-    """One record for each line of JSON."""
-    return (json_record(file, line, text) for line, text in file.lines())
+def json_lines(file: TextFile) -> Iterator[Record | DataError]:
+    """The JSON object on each line, or the error of a line that holds anything else."""
+    for line, text in file.lines():
+        try:
+            fields = parse_json(text)
+        except orjson.JSONDecodeError as error:
+            what = f"is not valid JSON: {error.msg} (column {error.colno})"
+            what += "; correct or delete the line"
+        else:
+            if isinstance(fields, dict):
+                yield Record(file.label, line, fields, lined=True)
+                continue
+            what = f"must be one JSON object, as {{...}}, got {short_repr(fields)}"
+        yield DataError(what, file=file.label, line=line)
 
 
-def json_record(file: TextFile, line: int, text: str) -> Record:
-    """The JSON object on a line; `DataError` if it is anything else."""
-    record = Record(file.label, line, {}, lined=True)
-    try:
-        fields = parse_json(text)
-    except orjson.JSONDecodeError as error:
-        what = f"is not valid JSON: {error.msg} (column {error.colno})"
-        record.fail(f"{what}; correct or delete the line")
-    if not isinstance(fields, dict):
-        record.fail(f"must be one JSON object, as {{...}}, got {short_repr(fields)}")
-    return Record(file.label, line, fields, lined=True)
-
-
-def short_repr(value: object) -> str:
-    """A value for a message, shortened."""
-    return _SHORT.repr(value)
-
-
-def reason(error: Exception) -> str:
-    """What went wrong, without the path, which the message begins with."""
-    words = error.strerror if isinstance(error, OSError) else None
-    return words or str(error) or type(error).__name__
+short_repr = _SHORT.repr  # a value for a message
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -281,53 +274,32 @@ def plain_file(path: Path) -> TextFile:
     return TextFile(str(path), unpacked, path, 3 * size)
 
 
-def files_below(folder: Path, limit: int) -> list[Path]:
-    """The files in a folder and in those below it, sorted, without hidden ones.
-
-    Raises `DataError` if there are more than `limit`.
-    """
-    every = (
-        path
-        for path in folder.rglob("*")
-        if not path.is_dir() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    )
-    found = sorted(islice(every, limit + 1))
-    if len(found) > limit:
-        raise DataError(f"has more than {limit:,} files; pass a part of it", file=folder)
-    return found
-
-
 def archive_files(path: Path) -> dict[str, TextFile]:
     """The files of a zip by their names in it. Nothing is unpacked to the disk.
 
     zipfile never returns more bytes than a member declares, so the declared sizes bound a bomb.
     """
-    try:
+    with readable(path, "is not a readable zip archive"):
         require_regular(path)
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-    except UNREADABLE as error:
-        message = f"is not a readable zip archive: {reason(error)}; download or copy it again"
-        raise DataError(message, file=path) from error
-    wrong = ""
-    if len(members) > MAX_MEMBERS:
-        wrong = f"has over {MAX_MEMBERS:,} files"
-    elif sum(member.file_size for member in members) > ARCHIVE_MAX_BYTES:
-        wrong = f"unpacks to over {ARCHIVE_MAX_BYTES:,} bytes"
-    for member in members:
-        large = member.file_size > RATIO_MATTERS_ABOVE
-        if large and member.file_size > MAX_RATIO * max(member.compress_size, 1):
-            wrong = f"{member.filename!r} grows over {MAX_RATIO} times"
-    if wrong:
-        raise DataError(f"{wrong}; pass a folder instead", file=path)
-    return {member.filename: _member(path, member) for member in members}
+    total = sum(member.file_size for member in members)
+    packed = sum(member.compress_size for member in members)
+    if len(members) > MAX_MEMBERS or total > ARCHIVE_MAX_BYTES:
+        what = f"has {len(members):,} files of {total:,} bytes, too many to read"
+        raise DataError(f"{what}; pass a folder instead", file=path)
+    if total > RATIO_MATTERS_ABOVE and total > MAX_RATIO * max(packed, 1):
+        what = f"grows over {MAX_RATIO} times when it is unpacked"
+        raise DataError(f"{what}; pass a folder instead", file=path)
 
-
-def _member(path: Path, member: zipfile.ZipInfo) -> TextFile:
     @contextmanager
-    def opened() -> Iterator[IO[bytes]]:
-        with zipfile.ZipFile(path) as archive, archive.open(member.filename) as stream:
+    def opened(name: str) -> Iterator[IO[bytes]]:
+        with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
             # zipfile finds line ends in Python, the buffer in C: four times as fast.
             yield io.BufferedReader(cast(io.RawIOBase, stream), 2**16)
 
-    return TextFile(f"{path}/{member.filename}", opened, path, member.file_size)
+    return {
+        name: TextFile(f"{path}/{name}", partial(opened, name), path, member.file_size)
+        for member in members
+        if (name := member.filename)
+    }

@@ -1,10 +1,9 @@
 """OpenTelemetry traces as logged answers and as search steps.
 
-Spans come as OTLP's JSON, as file exporters and collectors write it, or as rows of a data frame
-(Phoenix). The root span of a trace is the question and the answer, its retriever spans are the
-contexts. Read are the attributes of OpenInference (`input.value`,
-`retrieval.documents.0.document.content`) and those of OpenTelemetry's GenAI conventions
-(`gen_ai.input.messages`, `gen_ai.retrieval.documents`).
+Spans come as OTLP's JSON, as file exporters and collectors write it. The root span of a trace is
+the question and the answer, its retriever spans are the contexts. Read are the attributes of
+OpenInference (`input.value`, `retrieval.documents.0.document.content`) and those of OpenTelemetry's
+GenAI conventions (`gen_ai.input.messages`, `gen_ai.retrieval.documents`).
 """
 
 import re
@@ -14,12 +13,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from assay.data.table import cell_list, parsed_cell, read_table, rows_of
+from assay.data.table import parsed_cell, read_table, rows_of
 from assay.data.text_file import Findings, Record
 from assay.errors import DataError
 from assay.net.json import JsonObject
 from assay.steps import SearchStep
-from assay.text import parse_time
 
 _DOCUMENT = re.compile(
     r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata|score)"
@@ -108,66 +106,31 @@ def _bounded_spans(rows: Iterable[Record]) -> Iterator[TraceSpan]:
 
 
 def is_span_row(fields: Mapping[str, Any]) -> bool:
-    """Whether an object is an export of spans, or a row of a data frame of spans (Phoenix)."""
-    if "context.trace_id" in fields:
-        return any(str(key).startswith("attributes.") for key in fields)
+    """Whether an object is an export of spans."""
     return isinstance(fields.get("resourceSpans"), list)
 
 
 def spans_of(fields: Mapping[str, Any]) -> Iterator[TraceSpan]:
-    """The spans of an OTLP export, or the one of a row with `context.trace_id`."""
-    if "context.trace_id" in fields:
-        yield _span_of_row(fields)
-        return
+    """The spans of an OTLP export."""
     for resource in _objects(fields.get("resourceSpans")):
         for scope in _objects(resource.get("scopeSpans")):
-            for span in _objects(scope.get("spans")):
-                # Spans without a trace id belong to no trace, not all to the same one.
-                if span.get("traceId"):
-                    yield _span_of_export(span)
-
-
-def _span_of_export(span: JsonObject) -> TraceSpan:
-    status = span.get("status")
-    attributes = {
-        key: _plain(attribute.get("value"))
-        for attribute in _objects(span.get("attributes"))
-        if (key := str(attribute.get("key"))).startswith(_READ_PREFIXES)
-    }
-    return TraceSpan(
-        trace_id=str(span["traceId"]),
-        id=str(span.get("spanId", "")),
-        parent=str(span.get("parentSpanId") or ""),
-        name=str(span.get("name", "")),
-        start_ns=_integer(span.get("startTimeUnixNano")),
-        end_ns=_integer(span.get("endTimeUnixNano")),
-        failed=isinstance(status, dict) and status.get("code") in _ERROR,
-        attributes=attributes,
-    )
-
-
-def _span_of_row(fields: Mapping[str, Any]) -> TraceSpan:
-    def nanoseconds(name: str) -> int:
-        try:
-            return round(parse_time(str(fields.get(name))).timestamp() * 1e9)
-        except ValueError:  # the order of the rows decides
-            return 0
-
-    attributes = {
-        name: cell_list(value) if name.endswith(".documents") else value
-        for key, value in fields.items()
-        if f"{(name := key.removeprefix('attributes.'))}.".startswith(_READ_PREFIXES)
-    }
-    return TraceSpan(
-        trace_id=str(fields["context.trace_id"]),
-        id=str(fields.get("context.span_id", "")),
-        parent=str(fields.get("parent_id") or ""),
-        name=str(fields.get("name", "")),
-        start_ns=nanoseconds("start_time"),
-        end_ns=nanoseconds("end_time"),
-        failed=fields.get("status_code") == "ERROR",
-        attributes=attributes,
-    )
+            # Spans without a trace id belong to no trace, not all to the same one.
+            for span in filter(lambda span: span.get("traceId"), _objects(scope.get("spans"))):
+                status = span.get("status")
+                yield TraceSpan(
+                    trace_id=str(span["traceId"]),
+                    id=str(span.get("spanId", "")),
+                    parent=str(span.get("parentSpanId") or ""),
+                    name=str(span.get("name", "")),
+                    start_ns=_integer(span.get("startTimeUnixNano")),
+                    end_ns=_integer(span.get("endTimeUnixNano")),
+                    failed=isinstance(status, dict) and status.get("code") in _ERROR,
+                    attributes={
+                        key: _plain(attribute.get("value"))
+                        for attribute in _objects(span.get("attributes"))
+                        if (key := str(attribute.get("key"))).startswith(_READ_PREFIXES)
+                    },
+                )
 
 
 def _by_trace(spans: Iterable[TraceSpan]) -> Iterator[tuple[str, str, list[TraceSpan]]]:
@@ -214,22 +177,20 @@ def trace_steps(
     has document ids; of nested ones, the outermost with ids, which is what the agent saw.
     """
     for trace_id, question, members in _by_trace(spans):
-        yield trace_id, question, tuple(_steps(members))
-
-
-def _steps(spans: Sequence[TraceSpan]) -> Iterator[SearchStep]:
-    by_id = {span.id: span for span in spans}
-    found = {span.id: step for span in spans if (step := _step(span)) is not None}
-    above = {key: _ancestors(by_id[key], by_id) for key in found}
-    with_ids_inside = {a for key, step in found.items() if step.doc_ids for a in above[key]}
-    for key, step in found.items():
-        around = [found[a] for a in above[key] if a in found]
-        if step.doc_ids:
-            redundant = any(other.doc_ids for other in around)
-        else:  # nothing was found, unless a span around or inside says what was
-            redundant = bool(around) or key in with_ids_inside
-        if not redundant:
-            yield step
+        by_id = {span.id: span for span in members}
+        found = {span.id: step for span in members if (step := _step(span)) is not None}
+        above = {key: _ancestors(by_id[key], by_id) for key in found}
+        with_ids_inside = {a for key, step in found.items() if step.doc_ids for a in above[key]}
+        steps = []
+        for key, step in found.items():
+            around = [found[a] for a in above[key] if a in found]
+            if step.doc_ids:
+                redundant = any(other.doc_ids for other in around)
+            else:  # nothing was found, unless a span around or inside says what was
+                redundant = bool(around) or key in with_ids_inside
+            if not redundant:
+                steps.append(step)
+        yield trace_id, question, tuple(steps)
 
 
 def _ancestors(span: TraceSpan, by_id: Mapping[str, TraceSpan]) -> list[str]:
@@ -355,14 +316,13 @@ def _text_in(value: Any, keys: Sequence[str], depth: int = 0) -> str | None:
     """The first text under one of the keys, however deep; objects inside are searched too."""
     if depth > _MAX_DEPTH or not isinstance(value, dict | list):
         return None
+    inside: Iterable[Any] = value
     if isinstance(value, dict):
         found = _first(value, keys)
         if isinstance(found, str) and found.strip():
             return found
-        first = [value[key] for key in keys if key in value]
-        inside = [*first, *(item for key, item in value.items() if key not in keys)]
-    else:
-        inside = value
+        # What a key holds comes before the rest.
+        inside = (value[key] for key in sorted(value, key=lambda key: (*keys, key).index(key)))
     return next(filter(None, (_text_in(item, keys, depth + 1) for item in inside)), None)
 
 
@@ -374,21 +334,17 @@ def _objects(value: Any) -> Iterator[JsonObject]:
     yield from (item for item in (value if isinstance(value, list) else ()) if type(item) is dict)
 
 
-def _integer(value: Any) -> int:
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, str) and len(value) < 24 and value.isdecimal() else 0
+def _integer(value: object) -> int:
+    text = str(value)  # OTLP writes 64 bits as text; longer ones are damage
+    return int(text) if len(text) < 24 and text.isdecimal() else 0
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
     """OTLP's `AnyValue` as a plain value."""
-    if not isinstance(value, dict) or depth > _MAX_DEPTH:
-        return None
-    for kind, inside in value.items():
-        if kind == "arrayValue" and isinstance(inside, dict):
-            return [_plain(item, depth + 1) for item in inside.get("values") or ()]
-        if kind == "kvlistValue" and isinstance(inside, dict):
-            items = _objects(inside.get("values"))
-            return {str(item.get("key")): _plain(item.get("value"), depth + 1) for item in items}
+    kind, inside = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", None)
+    if depth > _MAX_DEPTH or kind not in ("arrayValue", "kvlistValue"):
         return inside
-    return None
+    items = list(_objects(inside.get("values"))) if isinstance(inside, dict) else []
+    if kind == "arrayValue":
+        return [_plain(item, depth + 1) for item in items]
+    return {str(item.get("key")): _plain(item.get("value"), depth + 1) for item in items}
