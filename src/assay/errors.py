@@ -199,7 +199,8 @@ class AgentFailure(Exception):
 
     `status` is the HTTP status of the agent's response, if there was one, and `retry_after` the
     seconds that it asked to wait. `said` are the agent's own words, as `assay.net.redact.quote`
-    returns them: apart from the message, because a private run keeps the message alone.
+    returns them: apart from the message, because a private run keeps the message alone. `remedy`,
+    if this failure has its own, ends the text of the exception; `message` is without it.
     """
 
     def __init__(
@@ -210,8 +211,10 @@ class AgentFailure(Exception):
         status: int | None = None,
         retry_after: float | None = None,
         said: str = "",
+        remedy: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+        self.message, self.remedy = message, remedy
         self.kind = kind
         self.status = status
         self.retry_after = retry_after

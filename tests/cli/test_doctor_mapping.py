@@ -76,8 +76,17 @@ def test_an_answer_without_a_text_is_a_problem_where_answers_are_evaluated() -> 
 def test_what_to_try_next_is_said(value: Any, options: list[str], words: str) -> None:
     code, found = examine(value, *(word for each in options for word in ("--map", each)))
     assert code == 1
-    assert words in found["problems"][0]["remedy"], found["problems"]
+    problem = found["problems"][0]
+    assert words in problem["remedy"]
+    assert "--map 'ids" not in problem["what"]
     assert found["calls"][0]["raw"]
+
+
+def test_each_thing_is_said_once_about_a_call_that_failed() -> None:
+    with serving(service({"a": {"b": [NOTES[0]]}})) as url:
+        done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes")
+    assert done.output.count("--map 'ids=a.b[]'") == 1
+    assert "data set" not in done.output
 
 
 def test_the_terminal_shows_the_raw_answer_shortened_and_clean() -> None:

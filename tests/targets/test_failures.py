@@ -58,6 +58,16 @@ async def test_a_status_has_its_class_and_the_next_call_works(
         assert (await agent.ask("coffee", 5)).doc_ids == ("d1",)
 
 
+@pytest.mark.parametrize("kind", ["rest", "openai", "a2a"])
+async def test_a_request_that_is_refused_breaks_the_protocol(kind: str) -> None:
+    service = Service(FINE)
+    async with opened(service, kind) as agent:
+        service.broken = JSONResponse({}, 404)
+        with pytest.raises(AgentFailure, match=r"^HTTP 404$") as caught:
+            await agent.ask("coffee", 5)
+    assert (caught.value.kind, caught.value.status) == (FailureKind.PROTOCOL, 404)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_error_in_the_form_of_the_protocol_is_quoted(kind: str) -> None:
     async with opened(Service(FINE, error=WORDS), kind) as agent:

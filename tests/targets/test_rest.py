@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.search.conftest import running_server
 from tests.serve.serving import serving
@@ -131,27 +131,6 @@ async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) 
         with pytest.raises(AgentFailure, match="HTTP 404") as caught:
             await ask(server.url, preset="qdrant", index="other")
         assert "doesn't exist" in caught.value.said
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "words"),
-    [
-        (401, FailureKind.AGENT_ERROR, "send them with --header"),
-        (404, FailureKind.PROTOCOL, "HTTP 404 from http://"),
-        (500, FailureKind.AGENT_ERROR, "HTTP 500"),
-    ],
-)
-async def test_a_status_is_classified_and_the_service_is_quoted(
-    status: int, kind: FailureKind, words: str
-) -> None:
-    app = one_route(lambda _request: PlainTextResponse("slow  down\x1b[2J", status))
-    async with serving(app) as url:
-        with pytest.raises(AgentFailure) as caught:
-            await ask(f"{url}/s?q={{query}}&key={{top_k}}")
-    failure = caught.value
-    assert (failure.kind, failure.retryable) == (kind, False)
-    assert words in str(failure)
-    assert failure.said == "slow down\ufffd[2J"
 
 
 SSE = (

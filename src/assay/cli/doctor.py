@@ -126,8 +126,7 @@ def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
             yield "raw answer", call.raw
         if not call.failure:
             yield "answer text", _answer_text(call)
-    if found.known_ids is not None:
-        total = len(found.calls[0].doc_ids)
+    if found.known_ids is not None and (total := len(found.calls[0].doc_ids)):
         yield "data set", f"{found.known_ids} of {total} ids are documents of {found.dataset!r}"
 
 

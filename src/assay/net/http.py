@@ -18,7 +18,7 @@ import httpx
 from assay.errors import GATEWAY_ERRORS, RATE_LIMITED, AgentFailure, FailureKind, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge
 from assay.net.outbound import OutboundRefused, split_address
-from assay.net.redact import AGENT_TOKEN_VARIABLE, quote
+from assay.net.redact import AGENT_TOKEN_VARIABLE
 from assay.net.retry import parse_retry_after
 
 if TYPE_CHECKING:  # starlette is part of an extra; this layer must not need it
@@ -141,8 +141,8 @@ def too_large(limit: int) -> AgentFailure:
     return AgentFailure(FailureKind.INVALID_ANSWER, f"the response is larger than {limit:,} bytes")
 
 
-async def with_server_message(failure: AgentFailure, response: httpx.Response) -> AgentFailure:
-    """The failure with what the response's body says about it, so far as it comes at once."""
+async def read_error_body(response: httpx.Response) -> bytes:
+    """The start of an error's body, so far as it comes at once."""
     body = b""
     with suppress(AgentFailure, httpx.HTTPError, TimeoutError):
         async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(read_chunks(response)) as chunks:
@@ -150,23 +150,25 @@ async def with_server_message(failure: AgentFailure, response: httpx.Response) -
                 body += chunk
                 if len(body) >= ERROR_BODY_BYTES:
                     break
-    failure.said = quote(body)
-    return failure
+    return body
 
 
 def failure_of_status(
     response: httpx.Response, token_variable: str = AGENT_TOKEN_VARIABLE
 ) -> AgentFailure | None:
-    """What a status means before the body is looked at. None if that is for the body to say."""
-    status = response.status_code
-    if status == RATE_LIMITED or status in GATEWAY_ERRORS:
-        kind = FailureKind.AGENT_ERROR if status == RATE_LIMITED else FailureKind.CONNECTION
-        after = parse_retry_after(response.headers.get("retry-after"))
-        return AgentFailure(kind, f"HTTP {status}", status=status, retry_after=after)
-    if status in (401, 403):
-        message = f"HTTP {status}: the agent refused the credentials; set {token_variable}"
-        return AgentFailure(FailureKind.AGENT_ERROR, message, status=status)
-    return None
+    """What a status of 300 or more means. None for success, which is for the body to say."""
+    status, remedy = response.status_code, ""
+    if status < 300:
+        return None
+    is_error = status >= 500 or status == RATE_LIMITED
+    kind, message = FailureKind.AGENT_ERROR if is_error else FailureKind.PROTOCOL, f"HTTP {status}"
+    if status in GATEWAY_ERRORS:
+        kind = FailureKind.CONNECTION
+    elif status in (401, 403):
+        kind, message = FailureKind.AGENT_ERROR, f"{message}: the agent refused the credentials"
+        remedy = token_variable and f"set {token_variable}"
+    after = parse_retry_after(response.headers.get("retry-after"))
+    return AgentFailure(kind, message, remedy=remedy, status=status, retry_after=after)
 
 
 @contextmanager

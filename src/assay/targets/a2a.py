@@ -33,8 +33,8 @@ from assay.net.http import (
     failure_of_status,
     read_body,
     read_chunks,
+    read_error_body,
     too_large,
-    with_server_message,
 )
 from assay.net.json import JsonObject, is_deep, parse_json, parse_object
 from assay.net.outbound import (
@@ -50,6 +50,7 @@ from assay.net.redact import printable, quote, redact_url
 from assay.net.sse import EventReader, EventTooLarge
 from assay.steps import AnswerUsage
 from assay.targets.answer_reader import (
+    PLAIN_TEXT_HINT,
     AnswerReader,
     Received,
     cited_in,
@@ -65,7 +66,6 @@ from assay.targets.target_kinds import OpenContext, Target
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 V03 = "0.3"
 V10 = "1.0"
-PLAIN_TEXT_HINT = "for an agent that takes a question in plain text, use a2a:URL#text"
 
 Parts = list[Mapping[str, Any]]
 # Where an answer may be, likeliest first; each is a list of parts.
@@ -384,8 +384,6 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
             ):
                 if failed := failure_of_status(response):
                     raise failed
-                if response.status_code != 200:
-                    raise ValueError(f"HTTP {response.status_code}")
                 document = await read_body(response)
             return replace(read_card(parse_json(document)), place=place, document=document)
         except TimeoutError:
@@ -553,12 +551,11 @@ def _parts(holder: Mapping[str, Any]) -> Parts:
 
 async def _read_response(response: httpx.Response, reply: A2AReply) -> None:
     """Feed `reply` with the response, which may be a stream or not, whatever was asked for."""
-    if failure := failure_of_status(response):
-        raise await with_server_message(failure, response)
-    status = response.status_code
+    failure = failure_of_status(response)
     kind = str(response.headers.get("content-type", ""))
-    if status != 200 or not kind.startswith("text/event-stream"):
-        reply.feed(_result_in(await read_body(response), status))
+    if failure or not kind.startswith("text/event-stream"):
+        body = await (read_error_body(response) if failure else read_body(response))
+        reply.feed(_result_in(body, failure))
         return
     reader = EventReader(MAX_BYTES)
     async for chunk in read_chunks(response):
@@ -567,34 +564,32 @@ async def _read_response(response: httpx.Response, reply: A2AReply) -> None:
         except EventTooLarge:
             raise too_large(MAX_BYTES) from None
         for event in events:
-            reply.feed(_result_in(event.data.encode(), 200))
+            reply.feed(_result_in(event.data.encode()))
         if reply.finished:
             return
     raise AgentFailure(FailureKind.PROTOCOL, "the stream ended before the task did")
 
 
-def _result_in(body: bytes, status: int) -> object:
-    """The result in a JSON-RPC response. Raises for an error.
+def _result_in(body: bytes, failure: AgentFailure | None = None) -> object:
+    """The result in a JSON-RPC response. Raises for an error, else `failure` if there is one.
 
     The message goes by its code: the agent's own may hold a stack trace or the query.
     """
-    content = parse_object(body)
-    error = content.get("error") if content else None
+    content = parse_object(body) or {}
+    error = content.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     if code in _UNKNOWN_METHOD:
-        raise UnknownMethod(FailureKind.PROTOCOL, f"error {code}", said=quote(body))
-    kind, message = FailureKind.AGENT_ERROR, f"HTTP {status}"
-    if status != 200:
-        kind = kind if status >= 500 else FailureKind.PROTOCOL
-    elif code in _BAD_REQUEST:
-        kind, message = FailureKind.PROTOCOL, f"the agent refused the request: error {code}"
-    elif isinstance(error, dict):
+        failure = UnknownMethod(FailureKind.PROTOCOL, f"error {code}")
+    elif failure is None and code in _BAD_REQUEST:
+        message = f"the agent refused the request: error {code}"
+        failure = AgentFailure(FailureKind.PROTOCOL, message)
+    elif failure is None and isinstance(error, dict):
         message = f"error {code}" if isinstance(code, int) else "an error, no code"
-    if status != 200 or isinstance(error, dict):
-        raise AgentFailure(
-            kind, message, status=None if status == 200 else status, said=quote(body)
-        )
-    if content is None or "result" not in content:
+        failure = AgentFailure(FailureKind.AGENT_ERROR, message)
+    if failure:
+        failure.said = quote(body)
+        raise failure
+    if "result" not in content:
         raise _breach("something that is not a JSON-RPC response")
     return content["result"]
 
@@ -631,8 +626,8 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
         for value in values:
             if isinstance(value, Mapping) and "doc_ids" in value:
                 return read_answer(value)
-        hint = "" if values or not text else f"; {PLAIN_TEXT_HINT}"
-        raise invalid_answer(f"the answer has no JSON object with 'doc_ids'{hint}")
+        hint = "" if values or not text else PLAIN_TEXT_HINT
+        raise invalid_answer("the answer has no JSON object with 'doc_ids'", hint)
     except AgentFailure as failure:
         raise reader.with_suggestion(failure, received[0]) from None
 

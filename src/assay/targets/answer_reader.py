@@ -35,6 +35,7 @@ EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "conte
 # `query` and `top_k` name arguments of an MCP tool, `arg.NAME=VALUE` sends one with every call.
 ARGUMENTS = ("query", "top_k")
 CONSTANT = "arg."
+PLAIN_TEXT_HINT = "for an agent that takes a question in plain text, use a2a:URL#text"
 # Of the first version, and shorter than `ids`: the list of results, and the field with the id.
 EARLIER = ("results", "doc_id")
 
@@ -110,10 +111,8 @@ class Received:
     def require_value(self) -> Any:
         """The value. Raises `AgentFailure` if the answer is not JSON."""
         if self.value is _MISSING:
-            raise invalid_answer(
-                f"{self.problem}; received {self.shown}; to read ids from text, write "
-                "--map 'ids=re:PATTERN' with one group"
-            )
+            remedy = "to read ids from text, write --map 'ids=re:PATTERN' with one group"
+            raise invalid_answer(f"{self.problem}; received {self.shown}", remedy)
         return self.value
 
 
@@ -201,7 +200,10 @@ class AnswerReader:
         suggestion = suggest_mapping(received, self.known)
         if not suggestion or suggestion == f"ids={self.mapping.get('ids')}":
             return failure
-        return AgentFailure(failure.kind, f"{failure}; try: --map '{suggestion}'")
+        remedy = f"try: --map '{suggestion}'"
+        if failure.remedy == PLAIN_TEXT_HINT:
+            remedy = f"{failure.remedy}; else {remedy}"
+        return AgentFailure(failure.kind, failure.message, remedy=remedy)
 
     def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
@@ -265,8 +267,8 @@ class AnswerReader:
             if isinstance(items, list) and len(items) > len(mapped) and not received.messages:
                 raise invalid_answer(
                     f"--map ids={self.mapping['ids']}: {len(items) - len(mapped)} of {len(items)} "
-                    f"items have no id there; received {received.shown}; to leave them out, write "
-                    "items[?id].id"
+                    f"items have no id there; received {received.shown}",
+                    "to leave them out, write items[?id].id",
                 )
             return tuple(map(document_id, mapped))
         if "results" in self.mapping:
@@ -277,10 +279,8 @@ class AnswerReader:
                 return ()  # an application that only answers
             received.require_value()
         if not isinstance(items, list):
-            raise invalid_answer(
-                f"the answer has no list of documents; received {received.shown}; name the field: "
-                "--map results=FIELD, or --map ids=EXPR"
-            )
+            message = f"the answer has no list of documents; received {received.shown}"
+            raise invalid_answer(message, "name the field: --map results=FIELD, or --map ids=EXPR")
         return self._detector.detect(items)
 
     def _find(self, key: str, received: Received) -> Any:

@@ -32,14 +32,7 @@ from assay.net.redact import (
     redact_url,
 )
 from assay.run.calls import with_quote
-from assay.targets.a2a import (
-    PLAIN_TEXT_HINT,
-    WELL_KNOWN,
-    A2AAgent,
-    CardNotFound,
-    base_address,
-    find_card,
-)
+from assay.targets.a2a import WELL_KNOWN, A2AAgent, CardNotFound, base_address, find_card
 from assay.targets.answer_reader import AnswerReader, suggest_mapping
 from assay.targets.chunks import suggest_separator
 from assay.targets.http_agent import UNKNOWN, AgentReadiness, ReportsReadiness
@@ -209,9 +202,10 @@ class Problem:
 class SampleCall:
     """A sample call: `way` is how it was made, `failure` is empty if it succeeded.
 
-    `raw` is the start of the answer as it came, if the target's answers are read by a mapping.
-    `suggestion` is the mapping that would find ids of the data set in it, if the given one does
-    not. `answer` is the start of the text that was read, None if there is none.
+    `remedy` is what to do about the failure, if not the usual for its kind. `raw` is the start of
+    the answer as it came, if the target's answers are read by a mapping. `suggestion` is the
+    mapping that would find ids of the data set in it, if the given one does not. `answer` is the
+    start of the text that was read, None if there is none.
     """
 
     way: str
@@ -219,6 +213,7 @@ class SampleCall:
     doc_ids: tuple[str, ...] = ()
     failure: str = ""
     message: str = ""
+    remedy: str = ""
     raw: str = ""
     suggestion: str = ""
     answer: str | None = None
@@ -341,19 +336,24 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
         way = "streaming" if agent.streaming else "blocking"
     started = time.perf_counter()
     answer = AgentAnswer(())
-    failure = message = ""
-    status: int | None = None
+    failure: AgentFailure | None = None
     try:
         async with asyncio.timeout(sample.timeout):
             answer = await agent.ask(sample.query, sample.top_k)
     except AgentFailure as error:
-        failure, message = str(error.kind), redact_known(with_quote(str(error), error.said))
-        status = error.status
+        failure = error
     except TimeoutError:
-        failure, message = str(FailureKind.TIMEOUT), f"no answer within {sample.timeout:g} s"
+        failure = AgentFailure(FailureKind.TIMEOUT, f"no answer within {sample.timeout:g} s")
     milliseconds = (time.perf_counter() - started) * 1000
-    doc_ids = tuple(map(redact_known, answer.doc_ids))
-    call = SampleCall(way, milliseconds, doc_ids, failure, message, status=status)
+    call = SampleCall(way, milliseconds, tuple(map(redact_known, answer.doc_ids)))
+    if failure:
+        call = replace(
+            call,
+            failure=str(failure.kind),
+            message=redact_known(with_quote(failure.message, failure.said)),
+            remedy=redact_known(failure.remedy),
+            status=failure.status,
+        )
     if answer.answer is not None:
         start = redact_secrets(answer.answer, length=_ANSWER_LENGTH)
         length, cited = len(answer.answer), len(answer.citations)
@@ -373,18 +373,17 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
 
 def _about_call(call: SampleCall, sample: SampleQuery, target: Target) -> Iterator[Problem]:
     kind = TARGET_KINDS[target.kind]
-    mapping = f"try: --map '{call.suggestion}'" if call.suggestion else ""
     if call.failure:
         what = f"the {call.way} call failed, {call.failure}: {call.message}"
-        remedy = mapping or remedy_for(call.failure, call.status, kind)
-        if PLAIN_TEXT_HINT in call.message:
-            remedy = f"{PLAIN_TEXT_HINT}{mapping and '; else '}{mapping}"
+        remedy = call.remedy or remedy_for(call.failure, call.status, kind)
         yield Problem(what, remedy, grave=True)
         return
     if not call.doc_ids:
-        remedy = mapping or "ask something that it should know, with --query, or --map ids=EXPR"
+        remedy = "ask something that it should know, with --query, or --map ids=EXPR"
         if kind.searches_dataset:
             remedy = f"it searches a data set, and none is loaded here; try: assay eval {target}"
+        elif call.suggestion:
+            remedy = f"try: --map '{call.suggestion}'"
         yield Problem("the answer has no ids", remedy, grave=False)
     if sample.answers and not call.answer:
         what = "no answer text was read: --answers has nothing to evaluate"

@@ -43,7 +43,14 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
+from assay.errors import (
+    RATE_LIMITED,
+    AgentFailure,
+    FailureKind,
+    TargetError,
+    TargetLoading,
+    UsageError,
+)
 from assay.files import read_tail
 from assay.net.client import (
     MAX_BYTES_EXTENSION,
@@ -55,7 +62,7 @@ from assay.net.http import (
     MAX_BYTES,
     classify_http_errors,
     failure_of_status,
-    with_server_message,
+    read_error_body,
 )
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
@@ -69,6 +76,8 @@ _STDERR_LENGTH = 300
 _OPEN_SECONDS = 60.0
 _CLIENT = Implementation(name="assay", version="1")
 _SESSION_GONE = 404
+# Other statuses below 500 may be part of the protocol, such as 405 for a server without streams.
+_FINAL_STATUSES = (401, 403, 413, 421, RATE_LIMITED)
 _MAX_TOOL_PAGES = 20
 
 
@@ -444,13 +453,12 @@ class _SharedTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(503, request=request)
         status = exchange.status = response.status_code
         failed = failure_of_status(response, MCP_TOKEN_VARIABLE)
-        if failed is None and (status >= 500 or status in (413, 421)):
-            failed = AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", status=status)
-        exchange.failure = failed
-        if failed is not None:
-            await with_server_message(failed, response)
+        if failed and (status >= 500 or status in _FINAL_STATUSES):
+            exchange.failure = failed
+            failed.said = quote(await read_error_body(response))
             await response.aclose()
             return httpx2.Response(status, request=request)
+        exchange.failure = None
         return httpx2.Response(
             status,
             headers=response.headers.raw,

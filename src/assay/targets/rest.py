@@ -25,14 +25,13 @@ import orjson
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import read_text_file
 from assay.llm.passages import Passage
-from assay.net.http import HttpReply, exchange, failure_of_status, read_chunks
+from assay.net.http import exchange, failure_of_status, read_body, read_chunks, read_error_body
 from assay.net.json import parse_json
 from assay.net.outbound import split_address
 from assay.net.redact import (
     SECRET_NAME,
     URL_VALUE,
     quote,
-    redact_url,
     remember_secrets,
     secret_fields,
 )
@@ -380,7 +379,7 @@ class RestAgent(HttpAgent):
         return await self._call(CallValues(query, max(1, len(passages)), **given))
 
     async def _call(self, values: Values) -> AgentAnswer:
-        return self._read(received_reply(await send(self.http, self._template.fill(values))))
+        return self._read(await send(self.http, self._template.fill(values)))
 
     def _read(self, received: Received) -> AgentAnswer:
         reported = error_in(received)
@@ -402,53 +401,35 @@ def error_in(received: Received) -> AgentFailure | None:
     return AgentFailure(FailureKind.AGENT_ERROR, "the service answered with an error", said=said)
 
 
-def received_reply(reply: HttpReply) -> Received:
-    """What a service sent. Events of a stream are a list of JSON values."""
-    whole = Received.from_text(reply.body)
-    if not _is_stream(reply.headers):
-        return whole
-    parts = [event.data for event in EventReader(REPLY_MAX_BYTES).feed(reply.body + b"\n\n")]
-    try:
-        values = [parse_json(part) for part in parts if part.strip() not in ("", _LAST_EVENT)]
-    except orjson.JSONDecodeError:
-        values = []
-    if not values:
-        return Received(whole.text, problem=NOT_JSON_EVENT)
-    return Received(whole.text, values, messages=True)
+async def send(http: httpx.AsyncClient, call: WireCall) -> Received:
+    """What a service answers to one call. Raises `AgentFailure` for a status of 300 or more.
 
-
-async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
-    """The reply to one call, of a stream up to its last event: many servers keep it open.
-
-    Raises `AgentFailure` for a status of 300 or more.
+    Of a stream, a list of the values of its events, up to the last: many servers keep it open.
     """
     async with exchange(
         http, call.method, call.url, content=call.content, headers=call.headers
     ) as response:
-        reader = EventReader(REPLY_MAX_BYTES) if _is_stream(response.headers) else None
-        pieces = []
+        if failure := failure_of_status(response, token_variable=""):
+            failure.said = quote(await read_error_body(response))
+            raise failure
+        if not str(response.headers.get("content-type", "")).startswith("text/event-stream"):
+            return Received.from_text(await read_body(response, REPLY_MAX_BYTES))
+        reader, body, data = EventReader(REPLY_MAX_BYTES), bytearray(), list[str]()
         async for chunk in read_chunks(response, REPLY_MAX_BYTES):
-            pieces.append(chunk)
-            if reader and any(event.data.strip() == _LAST_EVENT for event in reader.feed(chunk)):
+            body += chunk
+            found = [event.data.strip() for event in reader.feed(chunk)]
+            data += found
+            if _LAST_EVENT in found:
                 break
-        body = b"".join(pieces)
-    status = response.status_code
-    if status < 300:
-        return HttpReply(status, response.headers, body)
-    kind, message = FailureKind.AGENT_ERROR, f"HTTP {status}"
-    if status in (401, 403):
-        message += ": the service refused the credentials; send them with --header 'NAME: $NAME'"
-    elif status < 500:
-        kind = FailureKind.PROTOCOL
-        message += f" from {redact_url(call.url)}; check the URL and --request"
-    unusual = status not in (401, 403) and failure_of_status(response)
-    failure = unusual or AgentFailure(kind, message, status=status)
-    failure.said = quote(body)
-    raise failure
-
-
-def _is_stream(headers: Mapping[str, str]) -> bool:
-    return str(headers.get("content-type", "")).startswith("text/event-stream")
+        data += [event.data for event in reader.feed(b"\n\n")]  # some servers omit the last end
+    text = body.decode("utf-8", "replace")
+    try:
+        values = [parse_json(each) for each in data if each not in ("", _LAST_EVENT)]
+    except orjson.JSONDecodeError:
+        values = []
+    if not values:
+        return Received(text, problem=NOT_JSON_EVENT)
+    return Received(text, values, messages=True)
 
 
 def require_public(given: RequestSettings, url: str) -> None:
