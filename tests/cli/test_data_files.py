@@ -66,7 +66,7 @@ def test_check_prints_places_and_fails() -> None:
     Path("set.csv").write_text(QUESTIONS + "2,other,d1,,,\n")
     result = invoke("check", "set.csv")
     assert result.exit_code == 1
-    assert result.stdout.startswith("error: set.csv:4: query id '2' was already used in line 3")
+    assert result.stdout.startswith("error: set.csv:4: query id '2' was already used on line 3")
     assert "1 error, 0 warnings: 2 queries, 3 judgments and 0 documents" in result.stdout
 
 
@@ -76,7 +76,7 @@ def test_warnings_fail_only_a_strict_check(options: tuple[str, ...], code: int) 
     result = invoke("check", "set.csv", "--json", *options)
     assert result.exit_code == code
     assert json.loads(result.stdout)["warnings"] == [
-        "questions without expected ids, which no ranking is measured on: 1, on line 4"
+        "questions without expected ids are not scored: 1, on line 4"
     ]
 
 

@@ -1,24 +1,10 @@
-"""The notebook, and the explanation on the page about search."""
+"""The notebook of examples/ runs."""
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_the_explanation_of_the_search_page_is_what_the_command_says(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    page = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(block, names)
-    shares = " + ".join(f"{name} {share:.4f}" for name, share in names["why"].shares.items())
-    assert f"1. {names['hit'].doc_id}: {names['hit'].score:.4f} = {shares}\n" in page
-    assert capsys.readouterr().out.startswith(names["hit"].doc_id)
 
 
 @pytest.mark.slow

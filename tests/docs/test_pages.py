@@ -49,10 +49,9 @@ from assay.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 GENERATED = {"cli.md", "python-reference.md", "settings.md"}
-LATER = {"contract.md", "search.md"}
 PAGES = [
     ROOT / "README.md",
-    *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED | LATER),
+    *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED),
     ROOT / "skills" / "assay" / "SKILL.md",
 ]
 # The commands of these pages are about the service, not about the figures.
@@ -134,7 +133,7 @@ class Reader:
         words = shlex.split(re.sub(r"\s+# .*$", "", command))
         while "=" in words[0]:
             name, _, value = words.pop(0).partition("=")
-            self.env[name] = value
+            self.env |= {name: value} if mark != "shown" else {}
         if words[0] in READERS_COMMANDS:
             return
         serves = words[:2] == ["assay", "serve"] and words[-1] != "&"

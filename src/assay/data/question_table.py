@@ -153,7 +153,7 @@ class _Builder:
         if given and len(given) != len(ids):
             row.fail(f"has {len(ids)} ids and {len(given)} grades; write one for each id")
         if not ids:
-            what = "questions without expected ids, which no ranking is measured on"
+            what = "questions without expected ids are not scored"
             self.findings.note(what, row.place)
         grades = map(plain_cell, given) if given else [1 if same == "" else same] * len(ids)
         return list(zip(ids, grades, strict=True))

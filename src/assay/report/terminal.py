@@ -55,6 +55,7 @@ CONTEXTS: "Mapping[ContextName, str]" = {
 }
 _MAX_FINDINGS = 5
 _MAX_EXAMPLES = 2
+_LONG_WARM_UP = 5.0  # seconds; a shorter one is not worth a line
 
 
 class ScoreLine(NamedTuple):
@@ -270,7 +271,8 @@ def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
     pacing = report.pacing
     if pacing is None:
         return
-    if warm_up := pacing.warm_up:
+    warm_up = pacing.warm_up
+    if warm_up and (not warm_up.ready or warm_up.seconds >= _LONG_WARM_UP):
         how = "until ready" if warm_up.way == "readiness" else "for an untimed call"
         missed = "" if warm_up.ready else f"; it may not have been ready: {warm_up.message}"
         yield "warm-up", f"{duration(warm_up.seconds)} {how}, not counted{missed}"
