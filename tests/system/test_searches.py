@@ -1,0 +1,118 @@
+"""The recorder of searches from outside: the example agent, the A2A evaluator, a killed run."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.loopback import free_port
+from tests.system.running import environment, run, serving
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ("--dataset", "notes", "--num-queries", "8")
+SEARCH = ("--search", "builtin:bm25")
+ANY_PORT = {"ASSAY_RECORDER": "http://127.0.0.1:0"}
+
+
+@pytest.fixture(scope="module")
+def example() -> Iterator[str]:
+    """`examples/multi_search_agent.py`, as the documentation starts it."""
+    port = free_port()
+    command = [sys.executable, str(ROOT / "examples" / "multi_search_agent.py"), str(port)]
+    with subprocess.Popen(command, env=environment()) as process:
+        url = f"http://localhost:{port}"
+        for _ in range(300):
+            try:
+                httpx.get(f"{url}/.well-known/agent-card.json", trust_env=False)
+                break
+            except httpx.ConnectError:
+                time.sleep(0.1)
+        yield url
+        process.terminate()
+
+
+def test_the_evaluator_says_of_searches_and_trials_what_the_command_says(
+    example: str, tmp_path: Path
+) -> None:
+    gates = ("evidence_recall>=0.2", "loop_gain>-1", "calls.p95<=10", "evidence_recall>=0.99")
+    options = [word for gate in gates for word in ("--gate", gate)]
+    target = (f"a2a:{example}", *SAMPLE, *SEARCH, "--repeat", "2", *options)
+    done = run(tmp_path, "eval", *target, **ANY_PORT)
+    assert done.returncode == 1, done.stderr
+    (written,) = (tmp_path / "runs").glob("*/report.json")
+    report = json.loads(written.read_text())
+    assert [gate["passed"] for gate in report["gates"]] == [True, True, True, False]
+    found = report["search"]
+    assert (found["attribution"], found["questions"], found["calls"]["mean"]) == ("token", 16, 2)
+    shown = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
+    assert {"searches", "evidence", "loss", "loop", "effort", "missing"} <= set(shown)
+
+    asked = {"num_queries": 8, "search": "bm25", "num_trials": 2}
+    order = {"participants": {"retrieval_agent": example}, "config": asked}
+    with (
+        serving("green", "--dataset", "notes", folder=tmp_path, **ANY_PORT) as url,
+        httpx.Client(trust_env=False, timeout=60) as http,
+    ):
+        skills = http.get(f"{url}/.well-known/agent-card.json").json()["skills"]
+        where = url + http.post(f"{url}/tasks", json=order).headers["location"]
+        with http.stream("GET", f"{where}/events") as events:
+            data = [line for line in events.iter_lines() if line.startswith("data: ")]
+    assert "agentic_search" in {skill["id"] for skill in skills}
+    evaluated = json.loads(data[-1].removeprefix("data: "))["report"]
+    assert evaluated["trials"] == report["trials"]
+    for part in ("figures", "curve", "blame", "calls"):
+        assert evaluated["search"][part] == found[part]
+
+
+DYING = """
+import os, pathlib, signal
+
+def find(query, top_k, search):
+    first = search(query, top_k=3)
+    asked = pathlib.Path("asked")
+    with asked.open("a") as log:
+        log.write("x")
+    if os.environ.get("DIES") and asked.stat().st_size == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [hit["doc_id"] for hit in [*first, *search("xyzzy " + query, top_k=3)]]
+"""
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_killed_run_is_resumed_to_the_figures_of_one_that_was_not(
+    private: bool, tmp_path: Path
+) -> None:
+    target = ("python:dying:find", *SAMPLE, *SEARCH, "--repeat", "2", "--concurrency", "1")
+    options = (*target, *(["--private"] if private else []))
+    found: list[dict[str, Any]] = []
+    for dies in ("", "1"):
+        folder = tmp_path / f"dies{dies}"
+        folder.mkdir()
+        (folder / "dying.py").write_text(DYING)
+        done = run(folder, "eval", *options, "--json", DIES=dies, PYTHONPATH=str(folder))
+        if dies:
+            assert done.returncode == -9
+            resume = ("eval", "--resume", "latest", "--json")
+            done = run(folder, *resume, PYTHONPATH=str(folder))
+            # Each process rehearses one question, and five answers were recorded before the kill.
+            assert (folder / "asked").stat().st_size == 7 + 1 + (16 - 5)
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+        (steps,) = folder.glob("runs/*/steps.jsonl")
+        assert len(steps.read_bytes().splitlines()) == 2 * 16
+        written = b"".join(path.read_bytes() for path in steps.parent.iterdir())
+        assert (b"xyzzy" in written) is not private
+    whole, resumed = found
+    assert resumed["metrics"] == whole["metrics"]
+    assert resumed["trials"] == whole["trials"]
+    assert resumed["search"]["figures"] == whole["search"]["figures"]
+    if private:  # without the queries of the first process, some reasons cannot be found
+        reasons = resumed["search"]["blame"]["counts"]
+        assert set(reasons) - set(whole["search"]["blame"]["counts"]) <= {"not known"}
+    else:
+        assert resumed["search"]["blame"] == whole["search"]["blame"]
