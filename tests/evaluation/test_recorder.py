@@ -3,8 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,12 @@ from tests.evaluation.searching_agents import (
 )
 from tests.serve.serving import serving
 
-from assay.data.dataset import Query
+from assay.data.dataset import Dataset, Query
 from assay.errors import UsageError
 from assay.evaluation.evaluation import Events, run_evaluation
 from assay.evaluation.recorder import (
     ADDRESS_VARIABLE,
     MAX_QUERY,
-    SearchRecorder,
     SearchRefused,
     open_recorder,
 )
@@ -74,6 +72,11 @@ def config(target: str, **changes: Any) -> RunConfig:
 async def run(settings: RunConfig, out: Path, said: list[str] | None = None, **more: Any) -> Run:
     events = Events(message=(said if said is not None else []).append)
     return await run_evaluation(settings, DATASET, out=out, events=events, **more)
+
+
+def recording(dataset: Dataset = DATASET, **changes: Any) -> AbstractAsyncContextManager[Any]:
+    settings = config("rest:http://127.0.0.1:1/x?q={query}", **changes)
+    return open_recorder(settings, dataset, lambda _message: None)
 
 
 def check_attribution(found: Run, source: str) -> None:
@@ -163,27 +166,6 @@ async def test_trials_have_searches_of_their_own(tmp_path: Path) -> None:
     assert len(trials.flaky) == 10
 
 
-async def test_a_killed_run_is_resumed_with_the_searches_it_has(tmp_path: Path) -> None:
-    asked: list[str] = []
-    events = Events()
-
-    async def find(query: str, top_k: int, search: Any) -> list[str]:
-        asked.append(query)
-        if len(asked) == 6:
-            events.stop.set()
-        return [hit["doc_id"] for word in queries_of(query) for hit in await search(word)]
-
-    agent = as_agent(find, name="python:find")
-    settings = config("python:m:find", concurrency=1)
-    first = await run_evaluation(settings, DATASET, out=tmp_path, events=events, agent=agent)
-    with (first.folder / "steps.jsonl").open("a") as file:
-        file.write('{"query_id": "q9", "trial": 0, "t": 1, "sour')  # a process that was killed
-    before = len(asked)
-    found = await run(settings, tmp_path, agent=agent, resume=first.folder)
-    assert len(asked) - before < SIZE
-    check_attribution(found, "token")
-
-
 async def test_an_agent_that_never_stops_is_bounded(tmp_path: Path) -> None:
     refused = []
 
@@ -208,21 +190,8 @@ async def test_an_agent_that_never_stops_is_bounded(tmp_path: Path) -> None:
     assert search.searched == 1
 
 
-async def test_a_private_run_keeps_no_query_of_a_search(tmp_path: Path) -> None:
-    async def find(query: str, top_k: int, search: Any) -> list[str]:
-        return [hit["doc_id"] for hit in await search(f"{query} secret-words")]
-
-    agent = as_agent(find, name="python:find")
-    found = await run(config("python:m:find", private=True), tmp_path, agent=agent)
-    assert found.report.search is not None
-    assert found.report.search.figures["evidence_recall"].mean > 0
-    for path in found.folder.path.iterdir():
-        assert b"secret-words" not in path.read_bytes(), path.name
-
-
 async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) -> None:
-    settings = config("rest:http://127.0.0.1:1/x?q={query}")
-    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+    async with recording() as recorder:
         async with recorder.question(Query("q1", "word1")) as session:
             url = f"{recorder.url}/q/{session.token}/search"
             async with httpx.AsyncClient() as http:
@@ -242,8 +211,7 @@ async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) 
 
 
 async def test_two_fixed_agents_at_once_are_counted_as_unattributed(recorder_address: str) -> None:
-    settings = config("rest:http://127.0.0.1:1/x?q={query}")
-    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+    async with recording() as recorder:
         async with (
             recorder.question(Query("q1", "a")) as one,
             recorder.question(Query("q2", "b")) as two,
@@ -254,15 +222,18 @@ async def test_two_fixed_agents_at_once_are_counted_as_unattributed(recorder_add
 
 
 async def test_a_search_with_another_trace_is_not_credited(recorder_address: str) -> None:
-    settings = config("rest:http://127.0.0.1:1/x?q={query}")
     stranger = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
-    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+    async with recording() as recorder:
         async with recorder.question(Query("q1", "a")) as session:
             await over_rest(f"{recorder.url}/search", stranger)("word1")
             kept = recorder.search
             with pytest.raises(SearchRefused, match="query must be"):
                 await kept(session, "token", "\ud800")
-        assert (session.steps, recorder.unattributed) == ([], 1)
+            assert (session.steps, recorder.unattributed) == ([], 1)
+            meta: Any = {"traceparent": f"00-{session.trace_id}-{'cd' * 8}-01"}
+            async with Client(f"{recorder.url}/mcp") as client:
+                await client.call_tool("search", {"query": "word1"}, meta=meta)
+        assert [step.source for step in session.steps] == ["traceparent"]
         with pytest.raises(SearchRefused, match="this question has ended"):
             await kept(session, "token", "word1")
 
@@ -274,16 +245,15 @@ async def test_an_mcp_tool_behind_the_recorder_is_passed_through(recorder_addres
     async def lookup(question: str, language: str = "en") -> dict[str, Any]:
         return {"hits": [{"id": "d1", "note": language}], "took": 3}
 
-    async with serving(server.streamable_http_app()) as url:
-        settings = config("rest:http://127.0.0.1:1/x?q={query}", search=f"mcp:{url}/mcp#lookup")
-        async with (
-            open_recorder(settings, DATASET, lambda _message: None) as recorder,
-            recorder.question(Query("q1", "word1")) as session,
-            Client(f"{recorder.url}/q/{session.token}/mcp") as client,
-        ):
-            (tool,) = (await client.list_tools()).tools
-            arguments = {"question": "word1", "language": "de"}
-            result = await client.call_tool("search", arguments)
+    async with (
+        serving(server.streamable_http_app()) as url,
+        recording(search=f"mcp:{url}/mcp#lookup") as recorder,
+        recorder.question(Query("q1", "word1")) as session,
+        Client(f"{recorder.url}/q/{session.token}/mcp") as client,
+    ):
+        (tool,) = (await client.list_tools()).tools
+        arguments = {"question": "word1", "language": "de"}
+        result = await client.call_tool("search", arguments)
     assert set(tool.input_schema["properties"]) == {"question", "language"}
     assert result.structured_content == {"hits": [{"id": "d1", "note": "de"}], "took": 3}
     (step,) = session.steps
@@ -292,10 +262,9 @@ async def test_an_mcp_tool_behind_the_recorder_is_passed_through(recorder_addres
 
 
 async def test_nfcorpus_has_the_tool_of_its_specification(recorder_address: str) -> None:
-    settings = config("rest:http://127.0.0.1:1/x?q={query}")
     nfcorpus = replace(DATASET, name="nfcorpus")
     async with (
-        open_recorder(settings, nfcorpus, lambda _message: None) as recorder,
+        recording(nfcorpus) as recorder,
         Client(f"{recorder.url}/mcp") as client,
     ):
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -306,24 +275,11 @@ async def test_nfcorpus_has_the_tool_of_its_specification(recorder_address: str)
     assert (hit["doc_id"], hit["text"]) == ("d1", "word1")
 
 
-async def test_a_tool_that_fails_is_said_to_the_agent() -> None:
-    def broken(query: str, top_k: int) -> list[str]:
-        raise RuntimeError("no index")
-
-    recorder = SearchRecorder(as_agent(broken, name="python:broken"), DATASET)
-    async with recorder.question(Query("q1", "a")) as session:
-        with pytest.raises(SearchRefused, match="the search tool failed"):
-            await recorder.search(session, "token", "word1")
-    (step,) = session.steps
-    assert (step.doc_ids, step.failed) == ((), True)
-
-
 async def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = config("rest:http://127.0.0.1:1/x?q={query}")
     for address in ("9020", "http://127.0.0.1:99999", "https://127.0.0.1:9020"):
         monkeypatch.setenv(ADDRESS_VARIABLE, address)
         with pytest.raises(UsageError, match="ASSAY_RECORDER must be like"):
-            async with open_recorder(settings, DATASET, lambda _message: None):
+            async with recording():
                 pass
 
 
@@ -351,8 +307,7 @@ async def test_agents_that_report_their_searches_need_no_recorder(tmp_path: Path
 
 async def test_eight_clients_at_once_through_one_address(recorder_address: str) -> None:
     """Also while other questions open and close."""
-    settings = config("rest:http://127.0.0.1:1/x?q={query}")
-    async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+    async with recording() as recorder:
 
         async def ask(number: int) -> bool:
             async with recorder.question(Query(f"q{number}", f"word{number}")) as session:
@@ -365,23 +320,6 @@ async def test_eight_clients_at_once_through_one_address(recorder_address: str) 
         assert all(await asyncio.gather(*(ask(number) for number in range(8))))
 
 
-@pytest.mark.parametrize("traces", [True, False])
-async def test_a_server_that_runs_already_can_record(traces: bool, tmp_path: Path) -> None:
-    record = tmp_path / "searches.jsonl"
-    record.touch()
-
-    async def load(_progress: Any) -> Retrieval:
-        return open_retrieval(DATASET, "bm25")
-
-    app = mcp_app(load, record=record)
-    async with serving(app) as tool:
-        service = SearchingService(fixed=f"{tool}/search_nfcorpus", traces=traces)
-        async with serving(service.app) as url:
-            settings = config(f"a2a:{url}", search="", searches=str(record), concurrency=4)
-            found = await run(settings, tmp_path / "runs")
-    check_attribution(found, "traceparent" if traces else "one at a time")
-
-
 @pytest.mark.parametrize("place", ["none.jsonl", "http://127.0.0.1:1/searches.jsonl"])
 async def test_a_record_of_searches_has_to_be_there(place: str, tmp_path: Path) -> None:
     settings = config("python:m:f", search="", searches=place)
@@ -390,36 +328,37 @@ async def test_a_record_of_searches_has_to_be_there(place: str, tmp_path: Path) 
         await run(settings, tmp_path, agent=agent)
 
 
-@pytest.mark.parametrize("ranges", [True, False])
-@pytest.mark.parametrize("traces", [True, False])
-async def test_a_record_is_read_from_an_address(ranges: bool, traces: bool, tmp_path: Path) -> None:
-    """Also where the server knows no ranges; searches of others are credited to no question."""
+@pytest.mark.parametrize(
+    ("place", "traces"), [("file", True), ("ranges", True), ("ranges", False), ("whole", False)]
+)
+async def test_a_server_that_runs_already_can_record(
+    place: str, traces: bool, tmp_path: Path
+) -> None:
+    """Read as a file or from an address, which may know no ranges; what was there before is not
+    credited."""
     record = tmp_path / "searches.jsonl"
     record.write_text('{"query": "from before", "ids": ["d1"]}\n')
 
     async def load(_progress: Any) -> Retrieval:
         return open_retrieval(DATASET, "bm25")
 
-    async def served(request: Request) -> Response:
-        if ranges:
-            return FileResponse(record)
-        return Response(record.read_bytes())
+    async def served(_request: Request) -> Response:
+        return FileResponse(record) if place == "ranges" else Response(record.read_bytes())
 
     files = Starlette(routes=[Route("/s.jsonl", served)])
     async with serving(mcp_app(load, record=record)) as tool, serving(files) as address:
         service = SearchingService(fixed=f"{tool}/search_nfcorpus", traces=traces)
         async with serving(service.app) as url:
-            place = f"{address}/s.jsonl"
-            settings = config(f"a2a:{url}", search="", searches=place, concurrency=4)
+            searches = str(record) if place == "file" else f"{address}/s.jsonl"
+            settings = config(f"a2a:{url}", search="", searches=searches, concurrency=4)
             found = await run(settings, tmp_path / "runs")
     check_attribution(found, "traceparent" if traces else "one at a time")
 
 
 async def test_a_second_run_does_not_share_the_address_of_another(recorder_address: str) -> None:
-    settings = config("rest:http://127.0.0.1:1/x?q={query}")
-    async with open_recorder(settings, DATASET, lambda _message: None):
+    async with recording():
         with pytest.raises(UsageError, match=r"port \d+ is taken .* ASSAY_RECORDER="):
-            async with open_recorder(settings, DATASET, lambda _message: None):
+            async with recording():
                 pass
 
 
@@ -433,81 +372,70 @@ async def test_a_search_service_needs_no_place_for_the_query(recorder_address: s
 
     app = Starlette(routes=[Route("/{path}", search, methods=["POST"])])
     async with serving(app) as url:
-        settings = config("rest:http://127.0.0.1:1/x?q={query}", search=f"rest:{url}/good")
-        async with open_recorder(settings, DATASET, lambda _message: None) as recorder:
+        async with recording(search=f"rest:{url}/good") as recorder:
             assert (await over_rest(f"{recorder.url}/search")("word1")) == ["d1"]
         assert asked[-1] == {"query": "word1", "top_k": 3}
-        bad = config("rest:http://127.0.0.1:1/x?q={query}", search=f"rest:{url}/bad")
         with pytest.raises(UsageError, match=r"no list of documents.* --map is about the agent"):
-            async with open_recorder(bad, DATASET, lambda _message: None):
+            async with recording(search=f"rest:{url}/bad"):
                 pass
 
 
+def broken(query: str, top_k: int) -> list[str]:
+    """A tool that fails for one query."""
+    if query == "word3":
+        raise RuntimeError("no index")
+    return ["d1"]
+
+
 async def test_failed_searches_and_what_was_used_are_counted(tmp_path: Path) -> None:
-    def tool(query: str, top_k: int) -> list[str]:
-        if query == "word3":
-            raise RuntimeError("no index")
-        return ["d1"]
+    refused: list[str] = []
 
     async def find(query: str, top_k: int, search: Any) -> dict[str, Any]:
         try:
             found = [hit["doc_id"] for hit in await search(query)]
-        except SearchRefused:
+        except SearchRefused as refusal:
+            refused.append(str(refusal))
             found = []
         return {"doc_ids": found, "usage": {"input_tokens": 100, "cost_usd": 0.01}}
 
-    recorder = SearchRecorder(as_agent(tool, name="python:tool"), DATASET)
-
-    @asynccontextmanager
-    async def opened(*_given: Any) -> AsyncIterator[SearchRecorder]:
-        yield recorder
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.evaluation.recorder.open_recorder", opened)
-        found = await run(config("python:m:find"), tmp_path, agent=as_agent(find, name="python:f"))
+    settings = config("python:m:find", search="python:tests.evaluation.test_recorder:broken")
+    found = await run(settings, tmp_path, agent=as_agent(find, name="python:f"))
     search = found.report.search
     assert search is not None
     assert search.failed == 1
+    assert all("the search tool failed" in each for each in refused)
     assert search.usage == {"input_tokens": 100 * SIZE, "cost_usd": pytest.approx(0.01 * SIZE)}
     shown = " ".join(f"{name} {text}" for name, text in search_lines(search))
     assert "1 search failed" in shown
     assert "usage 100 input tokens, $0.01" in shown
 
 
-async def test_a_private_run_that_is_resumed_does_not_guess_reasons(tmp_path: Path) -> None:
-    asked: list[str] = []
-    events = Events()
-
-    async def find(query: str, top_k: int, search: Any) -> list[str]:
-        asked.append(query)
-        if len(asked) == 6:
-            events.stop.set()
-        return [hit["doc_id"] for hit in await search("word9", top_k=1)]
-
-    agent = as_agent(find, name="python:find")
-    settings = config("python:m:find", concurrency=1, private=True)
-    first = await run_evaluation(settings, DATASET, out=tmp_path, events=events, agent=agent)
-    found = await run(settings, tmp_path, agent=agent, resume=first.folder)
-    assert found.report.search is not None
-    assert found.report.search.blame is not None
-    reasons = found.report.search.blame.counts
-    assert reasons.keys() <= {"not known", "reformulated away", "never asked for"}
-    assert reasons.get("not known", 0) + reasons.get("reformulated away", 0) > 0
-
-
 async def test_an_agent_that_never_searches_is_told_of_in_one_line(tmp_path: Path) -> None:
     async def find(query: str, top_k: int, search: Any) -> list[str]:
         return ["d1"]
 
-    tool = as_agent(lambda query, top_k: ["d1"], name="python:tool")
-
-    @asynccontextmanager
-    async def opened(*_given: Any) -> AsyncIterator[SearchRecorder]:
-        yield SearchRecorder(tool, DATASET)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.evaluation.recorder.open_recorder", opened)
-        found = await run(config("python:m:find"), tmp_path, agent=as_agent(find, name="python:f"))
+    found = await run(config("python:m:find"), tmp_path, agent=as_agent(find, name="python:f"))
     assert found.report.search is not None
     ((name, text),) = search_lines(found.report.search)
     assert (name, "search_url" in text) == ("searches", True)
+
+
+async def test_only_the_last_attempt_at_a_question_counts(tmp_path: Path) -> None:
+    first: dict[str, Any] = {}
+
+    async def find(query: str, top_k: int, search: Any) -> list[str]:
+        if query not in first:
+            first[query] = search
+            await search("word0")
+            raise ConnectionError("reset")
+        with pytest.raises(SearchRefused, match="this question has ended"):
+            await first[query]("word0")
+        return [hit["doc_id"] for hit in await search(query)]
+
+    settings = config("python:m:find", num_queries=2)
+    found = await run(settings, tmp_path, agent=as_agent(find, name="python:f"))
+    log = StepLog(found.folder / "steps.jsonl")
+    rows = list(found.rows())
+    assert [[step.query for step in log.read(row.query_id)] for row in rows] == [
+        [row.query_text] for row in rows
+    ]

@@ -1,12 +1,15 @@
-"""One evaluation gives one report, whoever drives it: command line, Python, green, bench, merge.
+"""One evaluation gives one report, whoever drives it.
 
-Ray is the sixth; `tests/scale/test_ray.py` compares its report with that of the command line.
+The drivers are the command line, Python, the A2A evaluator, `bench`, `merge` and Ray; finishing an
+interrupted run is the seventh way. What they share: figures, warnings, gates against an earlier
+run, privacy. `bench` compares its own runs and the A2A evaluator has no earlier ones, so neither
+takes `--compare-to`; a private run is not sent to Ray (`tests/phi`).
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.system.running import environment, run, serving
 
 NOTES = ("--dataset", "notes", "--num-queries", "30", "--seed", "7", "--top-k", "3")
+REGRESSION = ("--compare-to", "main", "--gate", "ndcg@3>=main-0.01", "--fail-on-regression")
 
 
 class SameForAll(JsonServer):
@@ -49,84 +53,137 @@ def agent() -> Iterator[str]:
         yield server.url
 
 
-def what_it_says(report: dict[str, Any]) -> dict[str, Any]:
-    """The figures, rows and warnings of a report, without times."""
-    rows = report["per_query_results"]
-    kept = ("query_id", "retrieved_docs", "ndcg_at_3", "recall_at_3", "status")
-    return {
-        "metrics": report["metrics"],
-        "statistics": report["statistics"],
-        "violations": report["violations"],
-        "warnings": report["warnings"],
-        "rows": [{key: row[key] for key in kept} for row in rows],
-    }
+def command(folder: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+    done = run(folder, *arguments, "--json")
+    assert done.returncode == code, done.stderr
+    return dict(json.loads(done.stdout))
 
 
-@pytest.fixture(scope="module")
-def expected(agent: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """By the command line."""
-    done = run(tmp_path_factory.mktemp("cli"), "eval", f"a2a:{agent}", *NOTES, "--json")
-    assert done.returncode == 0, done.stderr
-    found = what_it_says(json.loads(done.stdout))
-    assert found["warnings"], "the agent must be worth a warning"
-    return found
+def by_command(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    return command(folder, "eval", f"a2a:{agent}", *NOTES, *options, code=code)
 
 
-def test_python(agent: str, expected: dict[str, Any], tmp_path: Path) -> None:
-    code = (
-        "import assay, json, sys\n"
-        f"run = assay.evaluate('a2a:{agent}', 'notes', num_queries=30, seed=7, top_k=3)\n"
-        "print((run.folder.path / 'report.json').read_text())"
+def by_python(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    keywords: dict[str, Any] = {"num_queries": 30, "seed": 7, "top_k": 3}
+    if REGRESSION[0] in options:
+        keywords |= {"compare_to": "main", "gates": REGRESSION[3], "fail_on_regression": True}
+    keywords |= {"private": True} if "--private" in options else {}
+    script = (
+        "import assay, sys\n"
+        f"run = assay.evaluate('a2a:{agent}', 'notes', **{keywords!r})\n"
+        "run.folder.copy_report(sys.stdout.buffer)\n"
+        "sys.exit(run.exit_code)"
     )
-    command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", "-c", script],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert what_it_says(json.loads(done.stdout)) == expected
+    assert done.returncode == code, done.stderr
+    return dict(json.loads(done.stdout))
 
 
-def test_green(agent: str, expected: dict[str, Any], tmp_path: Path) -> None:
+def by_evaluator(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
     config = {"num_queries": 30, "random_seed": 7, "top_k": 3}
     order = {"participants": {"retrieval_agent": agent}, "config": config}
+    private = {"ASSAY_PRIVATE": "1"} if "--private" in options else {}
     with (
-        serving("green", "--dataset", "notes", folder=tmp_path) as url,
+        serving("green", "--dataset", "notes", folder=folder, **private) as url,
         httpx.Client(trust_env=False, timeout=60) as http,
     ):
         where = url + http.post(f"{url}/tasks", json=order).headers["location"]
         with http.stream("GET", f"{where}/events") as events:
             lines = [line for line in events.iter_lines() if line.startswith("data: ")]
-    report = json.loads(lines[-1].removeprefix("data: "))["report"]
-    assert what_it_says(report) == expected
+    return dict(json.loads(lines[-1].removeprefix("data: "))["report"])
 
 
-def test_bench(agent: str, expected: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "suite.toml").write_text(
-        f'[options]\ntop_k = 3\nseed = 7\n[targets]\nmine = "a2a:{agent}"\n'
+def by_bench(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    private = "private = true\n" if "--private" in options else ""
+    (folder / "suite.toml").write_text(
+        f'[options]\ntop_k = 3\nseed = 7\n{private}[targets]\nmine = "a2a:{agent}"\n'
         '[datasets]\nnotes = { dataset = "notes", num_queries = 30 }\n'
     )
-    done = run(tmp_path, "bench", "suite.toml", "--json")
-    assert done.returncode == 0, done.stderr
-    (report,) = (tmp_path / "runs").glob("*/report.json")
-    assert what_it_says(json.loads(report.read_text())) == expected
+    command(folder, "bench", "suite.toml")
+    (report,) = (folder / "runs").glob("*/report.json")
+    return dict(json.loads(report.read_text()))
 
 
-def test_merge(agent: str, expected: dict[str, Any], tmp_path: Path) -> None:
-    for shard in ("1/2", "2/2"):
-        assert run(tmp_path, "eval", f"a2a:{agent}", *NOTES, "--shard", shard).returncode == 0
-    shards = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
-    done = run(tmp_path, "merge", *shards, "--json")
-    assert done.returncode == 0, done.stderr
-    assert what_it_says(json.loads(done.stdout)) == expected
+def by_merge(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    before = set(folder.glob("runs/2*"))
+    for shard in ("1/2", "2/2"):  # the gates of half a run say little, so any code will do
+        done = run(folder, "eval", f"a2a:{agent}", *NOTES, *options, "--shard", shard)
+        assert done.returncode in (0, 1), done.stderr
+    shards = sorted(path.name for path in set(folder.glob("runs/2*")) - before)
+    return command(folder, "merge", *shards, code=code)
 
 
-def test_resume(agent: str, expected: dict[str, Any], tmp_path: Path) -> None:
-    assert run(tmp_path, "eval", f"a2a:{agent}", *NOTES).returncode == 0
-    (calls,) = (tmp_path / "runs").glob("*/calls.jsonl")
+def by_ray(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    return by_command(agent, folder, *options, "--engine", "ray", "--shard", "2", code=code)
+
+
+def by_resuming(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    by_command(agent, folder, *options, code=code)
+    latest = max(folder.glob("runs/2*"))
+    calls = latest / "calls.jsonl"
     calls.write_bytes(b"".join(calls.read_bytes().splitlines(keepends=True)[:11]))
-    (calls.parent / "report.json").unlink()
-    done = run(tmp_path, "eval", "--resume", "latest", "--json")
-    assert done.returncode == 0, done.stderr
-    assert what_it_says(json.loads(done.stdout)) == expected
+    (latest / "report.json").unlink()
+    return command(folder, "eval", "--resume", "latest", code=code)
+
+
+Driver = Callable[..., dict[str, Any]]
+RAY = pytest.param(by_ray, marks=pytest.mark.slow)
+
+
+def what_it_says(report: dict[str, Any]) -> dict[str, Any]:
+    """The figures, rows, warnings and gates of a report, without times."""
+    rows = report["per_query_results"]
+    kept = ("query_id", "retrieved_docs", "ndcg_at_3", "recall_at_3", "status")
+    parts = ("metrics", "statistics", "violations", "warnings", "gates")
+    found = {part: report[part] for part in parts}
+    return found | {"rows": [{key: row[key] for key in kept} for row in rows]}
+
+
+@pytest.fixture(scope="module")
+def expected(agent: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found = what_it_says(by_command(agent, tmp_path_factory.mktemp("cli")))
+    assert found["warnings"], "the agent must be worth a warning"
+    return found
+
+
+@pytest.mark.parametrize("drive", [by_python, by_evaluator, by_bench, by_merge, RAY, by_resuming])
+def test_reports_and_warnings(
+    drive: Driver, agent: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    assert what_it_says(drive(agent, tmp_path)) == expected
+
+
+@pytest.mark.parametrize("drive", [by_command, by_python, by_merge, RAY, by_resuming])
+def test_a_regression_fails_the_run(drive: Driver, agent: str, tmp_path: Path) -> None:
+    better = run(tmp_path, "eval", "builtin:bm25", *NOTES, "--label", "main")
+    assert better.returncode == 0, better.stderr
+    report = drive(agent, tmp_path, *REGRESSION, code=1)
+    (gate,) = report["gates"]
+    assert (gate["gate"], gate["passed"]) == (REGRESSION[3], False)
+    regression = report["comparison"]["gate"]
+    assert (regression["gate"], regression["passed"]) == ("no regression", False)
+    assert report["comparison"]["metrics"]["ndcg@3"]["n"] == 30
+
+
+@pytest.mark.parametrize(
+    "drive", [by_command, by_python, by_evaluator, by_bench, by_merge, by_resuming]
+)
+def test_a_private_run_has_the_same_figures_and_no_text(
+    drive: Driver, agent: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    found = drive(agent, tmp_path, "--private")
+    texts = [row.pop("query_text") for row in found["per_query_results"]]
+    assert set(texts) == {""}
+    assert what_it_says(found) == expected
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"Ettersheim" not in written
 
 
 def test_a_run_is_not_finished_by_another_version_of_its_agent(tmp_path: Path) -> None:
