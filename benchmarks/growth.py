@@ -16,6 +16,7 @@ covariance. It prints the share of the 100 nearest to held-out vectors that an i
 """
 
 import argparse
+import importlib
 import json
 import os
 import resource
@@ -357,4 +358,6 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    # By the module's name, so that the processes that split documents can load its embedder.
+    os.environ["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    importlib.import_module("growth").main()

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,28 @@ def test_calls_return_in_order_and_errors_are_raised_here(count: int) -> None:
 def test_a_process_that_is_killed_ends_the_work_with_a_message() -> None:
     with Workers(0, 1) as workers, pytest.raises(SearchError, match="memory"):
         workers.submit(die).result()
+
+
+class Embedder:
+    """As a user's script defines one."""
+
+
+def of_script(monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setattr(Embedder, "__module__", "__main__")
+    monkeypatch.setattr(sys.modules["__main__"], "Embedder", Embedder, raising=False)
+    return Embedder()
+
+
+def process(_: object) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("make", [of_script, lambda _: lambda: None])
+def test_what_other_processes_cannot_load_is_called_in_this_one(
+    make: Callable[[pytest.MonkeyPatch], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Workers(make(monkeypatch), 2) as workers:
+        assert workers.submit(process).result() == os.getpid()
 
 
 def test_an_error_in_items_made_ahead_comes_where_they_are_used() -> None:

@@ -31,12 +31,14 @@ class Workers:
     """with Workers(context) as workers: workers.submit(function, 1, 2).result()
 
     Calls `function(context, 1, 2)` in one of `count` processes, to which `context` is sent once.
-    With a `count` of 0 every call is made at once, in this process.
+    With a `count` of 0, or a context that no other process can load, every call is made at once,
+    in this process.
     """
 
     def __init__(self, context: object, count: int) -> None:
-        self._context, self._count = context, count
-        self._packed = pickle.dumps(context) if count else b""
+        self._context = context
+        self._packed = _packed(context) if count else b""
+        self._count = count = count if self._packed else 0
         self._threads = ThreadPoolExecutor(max(1, count), thread_name_prefix="assay-worker")
         self._started: list[_Process] = []
         self._idle: SimpleQueue[_Process | None] = SimpleQueue()
@@ -108,6 +110,15 @@ class Workers:
         stdin.write(self._packed)
         stdin.flush()
         return process
+
+
+def _packed(context: object) -> bytes:
+    try:
+        packed = pickle.dumps(context)
+    except (AttributeError, TypeError, pickle.PicklingError):  # it holds a lambda or a connection
+        return b""
+    # What the user's own script defines, an embedder say, is not found under that name elsewhere.
+    return b"" if b"__main__" in packed else packed
 
 
 def ahead(items: Iterator[_Item]) -> Iterator[_Item]:
