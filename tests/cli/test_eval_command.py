@@ -65,7 +65,7 @@ def test_a_users_mistake_is_told_in_words(
 def test_an_agent_that_exits_does_not_end_the_run(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "python:target:exits", *TINY)
     assert done.returncode == 3
-    assert "for example q0: SystemExit: 0" in done.stdout
+    assert "(q0): SystemExit: 0" in done.stdout
     assert report_of(only_run(folder))["failures"] == {"agent error": 40}
 
 

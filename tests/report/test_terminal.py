@@ -1,10 +1,12 @@
 """A run and a comparison in a terminal: every figure, no control characters, 80 columns."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay import Run
+from assay import Run, evaluate
+from assay.report.ci import render_markdown
 from assay.report.numbers import figure, interval
 from assay.report.terminal import (
     ScoreLine,
@@ -67,6 +69,24 @@ def test_a_report_has_its_scores_and_its_facts(hostile_run: Run) -> None:
     assert "\x1b" not in text
 
 
+def test_a_run_without_an_answer_has_its_cause_by_the_text_of_the_query_and_no_zeros(
+    tmp_path: Path,
+) -> None:
+    def broken(query: str, top_k: int) -> list[str]:
+        raise RuntimeError("the index is closed")
+
+    run = evaluate(broken, "notes", out=tmp_path, num_queries=2, retries=0)
+    text = " ".join(plain_text(render_report(run.report, path="x", rows=run.rows())).split())
+    first = next(run.rows())
+    assert "queries 0 of 2 answered failures agent error 2 for example “" in text
+    assert f"{first.query_text[:20]}" in text
+    assert f"({first.query_id}): RuntimeError: the index is closed" in text
+    assert "0.0000" not in text
+    page = render_markdown(run.report, run.folder.read_header(), run.name)
+    assert "the index is closed" in page
+    assert "0.0000" not in page
+
+
 def test_a_run_that_stopped_says_so(hostile_run: Run, plain_run: Run) -> None:
     text = words_of(hostile_run, state="interrupted", planned_queries=3000)
     assert "35 of 40 answered; interrupted: 3,000 were planned" in text
@@ -76,10 +96,10 @@ def test_a_run_that_stopped_says_so(hostile_run: Run, plain_run: Run) -> None:
     assert "not seen" not in words_of(plain_run, unseen_queries=none)  # of an older run
 
 
-def test_a_latency_of_nothing_is_a_dash(plain_run: Run) -> None:
+def test_a_latency_of_nothing_is_not_shown(plain_run: Run) -> None:
     latency = plain_run.report.latency_ms
     none = latency.model_copy(update={"queries": 0})
-    assert "p50 –, p95 –, p99 –" in shown(plain_run, latency_ms=none)
+    assert "p50" not in shown(plain_run, latency_ms=none)
     timeouts = latency.model_copy(update={"timeouts": 2})
     assert "2 timeouts counted at the limit" in words_of(plain_run, latency_ms=timeouts)
 

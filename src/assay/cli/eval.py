@@ -7,6 +7,8 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -306,8 +308,10 @@ def run_result(
     if words := no_answers(run):  # before tables and advice that all follow from it
         warn(words)
     path = str(run.folder)
-    tables = render_report(run.report, path=path, metrics=metrics, gates=False)
-    run.folder.write_summary(plain_text(render_report(run.report, path=path, metrics=metrics)))
+    render = partial(render_report, run.report, path=path, metrics=metrics)
+    tables = render(gates=False, rows=chain(run.answers(), run.rows()))
+    summary = render(rows=chain(run.answers(), run.rows()))
+    run.folder.write_summary(plain_text(summary))
     return Result(run.folder.copy_report, [tables], exit_code, notes)
 
 

@@ -5,6 +5,7 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -158,9 +159,13 @@ def report(
     found = folder.read_report()
     if worst is not None:
         return Result(folder.read_json(), [render_worst(found, folder.read_rows(), worst)])
-    return Result(
-        folder.read_json(), [render_report(found, path=str(folder), metrics=metrics or ())]
+    table = render_report(
+        found,
+        path=str(folder),
+        metrics=metrics or (),
+        rows=chain(folder.read_answers(), folder.read_rows()),
     )
+    return Result(folder.read_json(), [table])
 
 
 def _answer(folder: RunFolder, query_id: str) -> Result:

@@ -380,7 +380,7 @@ def _score_answers(
     content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
     content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
     exit_code = 3 if scored.report.trouble else 0 if scored.gates_passed else 1
-    text = [render_answers(scored.report)]
+    text = [render_answers(scored.report, scored.rows())]
     return Result(content, text, exit_code, map(gate_verdict, scored.gates))
 
 

@@ -74,11 +74,14 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     where = f"{report.dataset.name} {report.dataset.split}"
     yield f"### {markdown_text(report.target.title)} on {markdown_text(where)}"
     yield ""
-    summary, timed = report.summary, report.latency_ms.p50 / 1000
-    answered = f"{count(summary.successful_queries)} of {count(summary.total_queries)}"
-    latency = duration(timed if summary.successful_queries else None)
-    counts = f"({answered} queries answered, median latency {latency})"
-    yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {counts}"
+    summary = report.summary
+    if summary.successful_queries:
+        answered = f"{count(summary.successful_queries)} of {count(summary.total_queries)}"
+        latency = duration(report.latency_ms.p50 / 1000)
+        counts = f"({answered} queries answered, median latency {latency})"
+        yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {counts}"
+    for example in () if summary.successful_queries else report.failure_examples.values():
+        yield f"Failed: {markdown_text(example)}"
     if report.dataset.judged_by:
         yield ""
         yield f"{markdown_text(report.dataset.judged_by.capitalize())}."
@@ -97,8 +100,9 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
             for gate in report.gates
         ]
         yield from _table(("gate", "verdict", "value", "reason"), rows)
-    yield ""
-    yield from _table(("metric", "mean and 95% interval"), _scores(report))
+    if summary.successful_queries:
+        yield ""
+        yield from _table(("metric", "mean and 95% interval"), _scores(report))
     if report.answers and report.answers.nuggets:
         yield ""
         yield f"Nuggets: {markdown_text('; '.join(report.answers.nuggets.words))}."

@@ -39,8 +39,10 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
         JudgeRecord,
         PoisonReport,
     )
-    from assay.run.models import Comparison, GateResult, QueryRow, Report
+    from assay.run.models import AnswerRow, Comparison, GateResult, QueryRow, Report
     from assay.run.searches import SearchFigure, SearchReport, TrialsReport
+
+    Rows = Iterable[AnswerRow | QueryRow]
 
 _USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
 VIOLATIONS = {
@@ -81,11 +83,17 @@ def usual_names(names: Iterable[str]) -> list[str]:
 
 
 def render_report(
-    report: "Report", *, path: str, metrics: Iterable[str] = (), gates: bool = True
+    report: "Report",
+    *,
+    path: str,
+    metrics: Iterable[str] = (),
+    gates: bool = True,
+    rows: "Rows" = (),
 ) -> RenderableType:
     """What a run measured: scores, failures, latency, gates, answers and the comparison.
 
     `metrics` are the names of those to show, or "all"; by default nDCG, Recall, MRR and Hit.
+    `rows` are those of answers and queries, for the texts of the queries that are named.
     """
     target = report.target.called or report.target.agent or report.target.name
     title = f"{target} on {report.dataset.name} {report.dataset.split}, {report.track} track"
@@ -98,16 +106,37 @@ def render_report(
         for text, name in zip(wanted, names, strict=True):
             if name not in known:
                 raise UsageError(f"the run has no {text}; it has {', '.join(known)}")
-    rows = [(str(parse_figure(name)), known[name]) for name in names]
-    scores = [ScoreLine(name, row.mean, row.low, row.high, row.ceiling) for name, row in rows]
+    scores = [
+        ScoreLine(str(parse_figure(name)), row.mean, row.low, row.high, row.ceiling)
+        for name, row in ((name, known[name]) for name in names)
+    ]
     parts: list[RenderableType] = [Text(title, style="bold"), Text()]
-    parts += [scores_table(scores), Text()]
-    parts.append(facts_table([*_facts(report, gates=gates), ("run", path)]))
+    # A table of zeros would be read as scores of an agent that was never heard.
+    parts += [scores_table(scores), Text()] if report.summary.successful_queries else []
+    examples = [example.partition(": ")[0] for example in report.failure_examples.values()]
+    examples += _example_ids(report.answers) if report.answers else ()
+    texts = _texts(examples, rows)
+    parts.append(facts_table([*_facts(report, texts, gates=gates), ("run", path)]))
     if report.answers:
-        parts += [Text(), render_answers(report.answers)]
+        parts += [Text(), _answers(report.answers, texts)]
     if report.comparison:
         parts += [Text(), render_comparison(report.comparison)]
     return Group(*parts)
+
+
+def _example_ids(answers: "AnswersReport") -> Iterator[str]:
+    return (each for finding in answers.findings for each in finding.query_ids[:1])
+
+
+def _texts(query_ids: Sequence[str], rows: "Rows") -> dict[str, str]:
+    """What to call these queries: an id may be a hash, which says nothing to a reader."""
+    wanted = set(query_ids)
+    named = ((row.query_id, row.query_text) for row in (rows if wanted else ()))
+    return {
+        query_id: f"“{shorten(text, 48, placeholder='…')}” ({query_id})"
+        for query_id, text in named
+        if query_id in wanted and text
+    }
 
 
 def plain_text(renderable: RenderableType) -> str:
@@ -214,7 +243,9 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
     return table
 
 
-def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]:
+def _facts(
+    report: "Report", texts: "Mapping[str, str]", *, gates: bool
+) -> Iterator[tuple[str, str]]:
     from assay.run.models import RunState
 
     summary, metric = report.summary, report.headline[0]
@@ -228,17 +259,18 @@ def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]
     if left_out and report.config.num_queries is None:  # a figure of the data set, of no sample
         these = counted(left_out, "judged query has", "judged queries have")
         yield "", f"{these} no relevant document: left out of every mean"
+    kinds = sorted(report.failures.items(), key=lambda item: -item[1])
+    if kinds:
+        yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
+    for example in report.failure_examples.values():
+        query_id, colon, said = example.partition(": ")
+        yield "", f"for example {texts.get(query_id, query_id)}{colon}{said}"
     if report.dataset.judged_by:
         yield "judgments", report.dataset.judged_by
     unseen = report.unseen_queries
     if unseen is not None and unseen.queries:  # older runs have a mean over none
         score = with_interval(unseen.mean, unseen.low, unseen.high)
         yield "unseen", f"{metric} {score} on {count(unseen.queries)} not seen in training"
-    if report.failures:
-        kinds = sorted(report.failures.items(), key=lambda item: -item[1])
-        yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
-        for example in report.failure_examples.values():
-            yield "", f"for example {example}"
     wrong = [
         f"{VIOLATIONS[kind]} {count(found.ids)} (in {counted(found.queries, 'query', 'queries')})"
         for kind, found in report.violations.items()
@@ -254,13 +286,13 @@ def _facts(report: "Report", *, gates: bool = True) -> Iterator[tuple[str, str]]
     if report.trials:
         yield from trial_lines(report.trials)
     latency = report.latency_ms
-    timed = summary.successful_queries if latency.queries is None else latency.queries
-    taken = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
-    words = [f"{name} {duration(ms / 1000 if timed else None)}" for name, ms in taken.items()]
-    words.append(f"{rate(summary.queries_per_second)} queries/s")
-    if latency.timeouts:
-        words.append(f"{counted(latency.timeouts, 'timeout')} counted at the limit")
-    yield "latency", ", ".join(words)
+    if summary.successful_queries if latency.queries is None else latency.queries:
+        taken = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
+        words = [f"{name} {duration(ms / 1000)}" for name, ms in taken.items()]
+        words.append(f"{rate(summary.queries_per_second)} queries/s")
+        if latency.timeouts:
+            words.append(f"{counted(latency.timeouts, 'timeout')} counted at the limit")
+        yield "latency", ", ".join(words)
     yield from _pacing(report)
     for gate in report.gates if gates else ():
         verdict = f"{gate.gate}  {'passed' if gate.passed else 'FAILED'}: {figure(gate.value)}"
@@ -281,8 +313,15 @@ def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
         yield "", f"{were} asked again alone: {count(pacing.answered_again)} answered"
 
 
-def render_answers(answers: "AnswersReport") -> RenderableType:
-    """The metrics of answers, then which half of the agent causes the wrong ones."""
+def render_answers(answers: "AnswersReport", rows: "Rows" = ()) -> RenderableType:
+    """The metrics of answers, then which half of the agent causes the wrong ones.
+
+    `rows` are the answers, for the texts of the questions that are named.
+    """
+    return _answers(answers, _texts([*_example_ids(answers)], rows))
+
+
+def _answers(answers: "AnswersReport", texts: "Mapping[str, str]") -> RenderableType:
     table = figures_table(("answers", 19), "mean", "95% interval", "ceiling", "questions")
     for index, (name, row) in enumerate(answers.statistics.items()):
         table.add_row(
@@ -296,7 +335,7 @@ def render_answers(answers: "AnswersReport") -> RenderableType:
     parts: list[RenderableType] = [
         table,
         Text(),
-        facts_table([*answer_lines(answers), *_findings(answers)]),
+        facts_table([*answer_lines(answers), *_findings(answers, texts)]),
     ]
     if answers.poison:
         parts += [Text(), render_poison(answers.poison)]
@@ -368,12 +407,14 @@ def answer_lines(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
             yield "criterion", f"{criterion.name}: {'; '.join(said)}"
     if answers.note:
         yield "note", answers.note
+    label = "again"
     for name, tried in (answers.counterfactuals or {}).items():
         if tried.asked:
-            yield "again", f"with {CONTEXTS[name]}: {tried.right} of {tried.asked} right"
+            yield label, f"with {CONTEXTS[name]}: {tried.right} of {tried.asked} right"
+            label = ""
 
 
-def _findings(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
+def _findings(answers: "AnswersReport", texts: "Mapping[str, str]") -> Iterator[tuple[str, str]]:
     """At most five lines; what a false alarm may explain comes last, as worth reading."""
     shown = answers.findings[:_MAX_FINDINGS]
     if len(answers.findings) > _MAX_FINDINGS:
@@ -381,8 +422,8 @@ def _findings(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     label = ""
     for finding in shown:
         before, label = label, "findings" if finding.sure else "worth reading"
-        ids = ", ".join(finding.query_ids[:_MAX_EXAMPLES])
-        yield "" if label == before else label, f"{finding.words} ({ids})" if ids else finding.words
+        named = "".join(f"; for example {texts.get(each, each)}" for each in finding.query_ids[:1])
+        yield "" if label == before else label, f"{finding.words}{named}"
     if more := len(answers.findings) - len(shown):
         yield "", f"and {counted(more, 'more finding')}: see the page of the run"
 
