@@ -1,5 +1,7 @@
 """The grading page: made of runs, graded as a form, agreed on and exported."""
 
+import csv
+import io
 import json
 import re
 import resource
@@ -79,7 +81,8 @@ def test_graders_are_compared_and_their_grades_go_out(client: TestClient) -> Non
     assert "Where graders differ" in page
     table = client.get("/grade/tea/table.csv", params={"grader": "Bob O'Neill"})
     assert 'filename="tea-Bob-O-Neill.csv"' in table.headers["content-disposition"]
-    assert [line.rpartition(",")[2] for line in table.text.splitlines()] == ["label", *"3210"]
+    labels = [line.rpartition(",")[0].rpartition(",")[2] for line in table.text.splitlines()]
+    assert labels == ["label", *"3210"]
     qrels = client.get("/grade/tea/labels.qrels").text
     assert qrels == "q0 0 d0 3\nq0 0 d1 0\nq1 0 d2 1\nq1 0 d3 0\n"
 
@@ -90,6 +93,9 @@ def test_a_comment_is_kept_with_the_grade_and_shown_to_all(client: TestClient) -
     assert "half of it &lt;script&gt;" in page
     assert "half of it" not in client.get("/grade/tea/grade?grader=Bob&at=1").text
     assert f"Ann: half of it {SCRIPT}" in read_page(client.get("/grade/tea").text).text
+    table = client.get("/grade/tea/table.csv", params={"grader": "Ann"}).text
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert [row["comment"] for row in rows] == ["", f"half of it {SCRIPT}", "", ""]
     grade(client, "Ann", 1, "2")
     assert "half of it" not in client.get("/grade/tea").text
 

@@ -225,6 +225,7 @@ def test_answers_are_filtered_by_what_went_wrong_and_ids_in_findings_are_links(
     kind, number = next(iter(report.diagnosis.counts.items()))
     page = answer_server.get(f"/runs/{bm25}", params={"tab": "answers", "kind": kind}).text
     assert f"of {number} question" in read_page(page).text
+    page = answer_server.get(f"/runs/{bm25}").text
     for finding in report.findings:
         for query_id in finding.query_ids[:4]:
             assert f"/runs/{bm25}?tab=answers&amp;query={query_id}#panel" in page

@@ -167,13 +167,16 @@ def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
     write_file(path, pool_table(sorted(pairs, key=lambda pair: pair.query_id), {}))
 
 
-def pool_table(pairs: Iterable[PassagePair], labels: PairLabels) -> bytes:
-    """The table that a person fills in, with the labels that there are, as CSV."""
+def pool_table(
+    pairs: Iterable[PassagePair], labels: PairLabels, comments: Mapping[PairName, str] | None = None
+) -> bytes:
+    """The table that a person fills in, with the labels and comments that there are, as CSV."""
     rows = []
     for pair in pairs:
         cells = (pair.query_id, pair.query, pair.doc_id, pair.title, pair.passage[:MAX_PASSAGE])
-        rows.append((*map(text_cell, cells), labels.get(pair.name, "")))
-    return csv_table(POOL_COLUMNS, rows)
+        remark = [] if comments is None else [text_cell(comments.get(pair.name, ""))]
+        rows.append((*map(text_cell, cells), labels.get(pair.name, ""), *remark))
+    return csv_table(POOL_COLUMNS if comments is None else (*POOL_COLUMNS, "comment"), rows)
 
 
 def combine_labels(graders: Sequence[PairLabels]) -> dict[PairName, int]:
@@ -337,8 +340,9 @@ class GradedPool:
         return next((place for place in places if self.pairs[place].name not in graded), None)
 
     def table(self, grader: str) -> bytes:
-        """The table as this person would have filled it in."""
-        return pool_table(self.pairs, self.grades_of(grader))
+        """The table as this person would have filled it in, with a column for the comments."""
+        grades, comments, _ = self._read()
+        return pool_table(self.pairs, grades.get(grader, {}), comments.get(grader, {}))
 
     def agreement(self) -> list[tuple[str, str, GraderAgreement]]:
         """How far each two graders agree who graded some of the same documents."""

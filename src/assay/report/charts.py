@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 
 from markupsafe import Markup
@@ -261,7 +262,7 @@ def latency_dots(dots: Sequence[tuple[float, float, str, str]]) -> Markup:
     wide = high / low > 50
     up = Scale(low if wide else 0, high * 1.1, _HEIGHT - _BOTTOM, _TOP, logarithmic=wide)
     across = Scale(min(times), max(times), _LEFT + 8, _WIDTH - _RIGHT)
-    parts = _grid(up, across.start, across.end, lambda value: duration(value / 1000))
+    parts = _grid(up, across.start, across.end, partial(_axis_words, LATENCY))
     parts += _axis(across, up.start, lambda value: f"{value:g}", "seconds into the run")
     for x, y, words, href in dots:
         mark = element("circle", cx=across(x), cy=up(y), r=3, class_="query")

@@ -40,7 +40,7 @@ from assay.text import is_stop, parse_time, stem, words
 
 TEMPLATES = Path(__file__).parent / "templates"
 IN_FILE = 12  # queries, and answers, that a file shows with their documents: some kilobytes each
-EXCERPT = 200  # characters of a document in a file; on the server, panels show whole texts
+EXCERPT = 150  # characters of a document in a file; on the server, panels show whole texts
 MAX_ANSWER = 4000  # characters of an answer: nobody reads more, and an agent may send a book
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
 _BINS = 20

@@ -156,6 +156,7 @@ async def pool_page(request: Request) -> Response:
         "pool.html",
         name=request.path_params["pool"],
         total=len(pool.pairs),
+        grader=request.cookies.get(_GRADER, ""),
         graders={grader: len(found) for grader, found in grades.items()},
         agreement=await asyncio.to_thread(pool.agreement),
         remarks=[remark for _, remark in remarks[:_MAX_SHOWN]],
