@@ -54,7 +54,7 @@ def test_the_files_of_a_run_are_in_its_folder(tmp_path: Path) -> None:
 
 def test_the_line_of_a_damaged_answer_is_named(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text("{\n")
-    with pytest.raises(RunError, match=r"answers\.jsonl:1: not an answer record; recreate it"):
+    with pytest.raises(RunError, match=r"answers\.jsonl is damaged: line 1: not JSON; recreate"):
         list(RunFolder(tmp_path).read_answers())
 
 

@@ -65,7 +65,7 @@ def test_the_figures_are_found_wherever_a_block_ends(
     monkeypatch.setattr("assay.run.report_file._BLOCK", block)
     content = run.folder.report_file.read_bytes()
     start = content.index(b'"per_query_results": [')
-    run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [ nonsense')
+    run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [\n{ nonsense')
     assert read_report_head(run.folder.report_file).to_json() == run.report.to_json()
 
 

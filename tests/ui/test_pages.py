@@ -13,8 +13,7 @@ from tests.report.page_reading import assert_harmless, read_page
 from tests.ui.conftest import SCRIPT, running
 
 from assay.metrics.answer_values import JudgeCall
-from assay.run.folder import RunFolder
-from assay.run.judge_log import JudgeLog
+from assay.run.folder import JudgeLog, RunFolder
 
 
 def names(runs: Path, part: str) -> list[str]:

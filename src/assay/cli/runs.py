@@ -170,12 +170,10 @@ def report(
 
 def _answer(folder: RunFolder, query_id: str) -> Result:
     """One answer with its reference, verdict, and every prompt and reply of the judge."""
-    from assay.run.judge_log import read_judge_calls
-
     row = next((row for row in folder.read_answers() if row.query_id == query_id), None)
     if row is None:
         raise UsageError(f"run {folder.name!r} has no answer for query {query_id!r}")
-    calls = list(read_judge_calls(folder.path, query_id))
+    calls = list(folder.read_judge_calls(query_id))
     right = {True: "right", False: "wrong", None: "undecided"}[row.correct]
     shown = {"question": row.query_text, "answer": row.answer, "reference": row.reference_answer}
     facts = [*((name, text or "none") for name, text in shown.items()), ("verdict", right)]

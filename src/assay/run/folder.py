@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import orjson
-from pydantic import ValidationError
 
 from assay.data import Dataset, load_dataset
 from assay.data.load import is_available_offline
@@ -26,6 +26,7 @@ from assay.files import (
     read_file,
     read_lines,
 )
+from assay.metrics.answer_values import JudgeCall, StoredModel
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig, parse_tags
 from assay.run.models import (
@@ -48,9 +49,14 @@ from assay.run.report_file import find_query_row, read_query_rows, read_report_h
 from assay.run.searches import SearchRow
 
 LATEST = "latest"
+MAX_JUDGE_CALLS = 100_000
+MAX_PROMPT = 8_000
+MAX_REPLY = 2_000
+_CUT = " [cut]"
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
 
 _Found = TypeVar("_Found")
+_Row = TypeVar("_Row", bound=StoredModel)
 
 
 class _File:
@@ -89,6 +95,7 @@ class RunFolder:
     summary_file = _File("summary.txt")  # the tables that the terminal showed
     answers_file = _File("answers.jsonl")  # one line a question, if answers were evaluated
     searches_file = _File("searches.jsonl")  # figures of recorded searches, one line a question
+    judge_file = _File("judge.jsonl")  # prompts and replies of the judge; not of private runs
     comparison_file = _File("comparison.json")  # with the run's baseline
     header_file = _File("run.json")  # settings, target and data
 
@@ -135,14 +142,10 @@ class RunFolder:
         return find_query_row(self._finished_report(), query_id)
 
     def read_answers(self) -> Iterator[AnswerRow]:
-        """One row for each question; none where answers were not evaluated."""
-        file, remedy = self.answers_file, f"recreate it with: assay eval --resume {self.path}"
-        for number, line in enumerate(read_lines(file) if file.exists() else (), start=1):
-            try:
-                value = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                raise RunError(f"{file}:{number}: not an answer record; {remedy}") from None
-            yield AnswerRow.read(value, file, remedy, f"line {number}")
+        """One row for each question; none if answers were not evaluated."""
+        return _read_rows(
+            AnswerRow, self.answers_file, f"recreate it with: assay eval --resume {self.path}"
+        )
 
     def write_answers(self, rows: Iterable[AnswerRow]) -> None:
         """Replace `answers.jsonl`."""
@@ -150,17 +153,17 @@ class RunFolder:
 
     def read_searches(self) -> Iterator[SearchRow]:
         """One row for each question; none if no search is known."""
-        file = self.searches_file
-        for number, line in enumerate(read_lines(file) if file.exists() else (), start=1):
-            try:
-                yield SearchRow.model_validate_json(line)
-            except ValidationError:
-                raise RunError(f"{file}:{number}: not a row of searches; delete it") from None
+        return _read_rows(SearchRow, self.searches_file, "delete it")
 
     def write_searches(self, rows: Iterable[SearchRow]) -> None:
         """Replace `searches.jsonl`."""
         lines = (row.model_dump_json(exclude_defaults=True).encode() + b"\n" for row in rows)
         atomic_write(self.searches_file, b"".join(lines))
+
+    def read_judge_calls(self, query_id: str) -> Iterator[JudgeCall]:
+        """The judge's calls about one answer, in the order in which they were answered."""
+        calls = _read_rows(JudgeCall, self.judge_file, "delete that line")
+        return (call for call in calls if call.query_id == query_id)
 
     def write_summary(self, text: str) -> None:
         """Replace `summary.txt`. Raises `RunError`."""
@@ -201,9 +204,7 @@ class RunFolder:
     def validate(self) -> None:
         """Read everything once; raises `RunError` with the place of the first damage."""
         self.read_report()
-        for _row in self.read_rows():
-            pass
-        for _answer in self.read_answers():
+        for _row in chain(self.read_rows(), self.read_answers()):
             pass
 
     def state(self) -> str:
@@ -226,6 +227,34 @@ class RunFolder:
                 f"assay eval --resume {self.path}"
             )
         return self.report_file
+
+
+class JudgeLog:
+    """Appends calls to `judge.jsonl`; starts over an earlier file of the same run.
+
+    A private run has no such file: prompts quote questions, answers and documents.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = RunFolder(folder).judge_file
+        self._path.unlink(missing_ok=True)
+        self._calls = 0
+
+    def add(self, call: JudgeCall) -> None:
+        """Keep a call about an answer; controls belong to no answer and are not kept."""
+        if not call.query_id or self._calls >= MAX_JUDGE_CALLS:
+            return
+        self._calls += 1
+        reply = None if call.reply is None else _cut(call.reply, MAX_REPLY)
+        kept = call.model_copy(update={"prompt": _cut(call.prompt, MAX_PROMPT), "reply": reply})
+        with self._path.open("ab") as file:
+            file.write(kept.model_dump_json().encode() + b"\n")
+
+
+def _cut(text: str, limit: int) -> str:
+    # A lone surrogate of an agent's answer is not UTF-8, which JSON must be.
+    kept = text if len(text) <= limit else f"{text[: limit - len(_CUT)]}{_CUT}"
+    return kept.encode("utf-8", "replace").decode("utf-8")
 
 
 def create_run(
@@ -386,6 +415,16 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     if dataset.fingerprint != header.dataset.fingerprint:
         return None, f"the data set {source!r} has changed since the run"
     return dataset, ""
+
+
+def _read_rows(model: type[_Row], path: Path, remedy: str) -> Iterator[_Row]:
+    """One value a line; none if there is no such file."""
+    for number, line in enumerate(read_lines(path) if path.exists() else (), start=1):
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            raise RunError(f"{path} is damaged: line {number}: not JSON; {remedy}") from None
+        yield model.read(value, path, remedy, f"line {number}")
 
 
 def _read_object(path: Path, remedy: str) -> JsonObject:

@@ -1,25 +1,33 @@
 """`report.json`: figures first, then one row for each query, written and read as a stream.
 
 The rows of a large run take hundreds of megabytes; lists of runs need the figures only, and pages
-look at each row once. A report that was written by another program, or reformatted, is read as
-a whole.
+look at each row once. A report that another program wrote or reformatted is read as a whole.
 """
 
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
 from assay.errors import RunError
-from assay.files import FILE_MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
+from assay.files import (
+    FILE_MAX_BYTES,
+    atomic_writer,
+    complete_lines,
+    create_file,
+    open_file,
+    read_lines,
+)
 from assay.metrics.metric import parse_metric
 from assay.net.json import JsonObject
 from assay.run.models import QueryRow, Report, require_format
 
-_ROWS = b',\n  "per_query_results": ['
+_ROWS = b',\n  "per_query_results": [\n'
+# Rows begin at the start of a line only in files of ours.
+_FIRST_ROW = _ROWS + b"{"
 _END = b"]}\n"
 _BLOCK = 32 * 1024
 
@@ -31,7 +39,7 @@ class ReportWriter:
         self._path = path
         self._rows_path = path.with_name(".rows.part")
         self._rows: BinaryIO = create_file(self._rows_path)
-        self._separator = b"\n"
+        self._separator = b""
 
     def add(self, row: QueryRow) -> None:
         """Append one row."""
@@ -56,25 +64,9 @@ class ReportWriter:
 
 def read_report_head(path: Path) -> Report:
     """Everything but the rows, as quick for a large run as for a small one."""
-    value = _read_head(path)
-    value.pop("per_query_results", None)
+    value, _rows = _open_report(path)
     require_format(value, path)
     return Report.read(value, path, report_remedy(path))
-
-
-def _read_head(path: Path) -> JsonObject:
-    with open_file(path) as file:
-        start = bytearray(file.read(_BLOCK))
-        seen = 0
-        while (end := start.find(_ROWS, seen)) < 0:
-            more = file.read(_BLOCK)
-            if not more:
-                return _object(path, start)
-            seen = max(0, len(start) - len(_ROWS))
-            start += more
-            if len(start) > FILE_MAX_BYTES:
-                raise _damaged(path, f"its rows do not begin within {FILE_MAX_BYTES:,} bytes")
-    return _object(path, start[:end] + b"}")
 
 
 def read_query_rows(path: Path) -> Iterator[QueryRow]:
@@ -82,7 +74,7 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
     head = read_report_head(path)
     keys = [parse_metric(name).key for name in head.statistics]
     number, remedy = 0, report_remedy(path)
-    for number, value in enumerate(_rows(path), start=1):
+    for number, value in enumerate(_open_report(path)[1], start=1):
         row = QueryRow.read(value, path, remedy, f"row {number}")
         for key in keys:
             if key not in row.scores:
@@ -95,7 +87,7 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
 
 def read_scores(path: Path, key: str) -> list[float]:
     """One score of every row, without validating the rows: for lists of many runs."""
-    return [float(row.get(key) or 0.0) for row in _rows(path)]
+    return [float(row.get(key) or 0.0) for row in _open_report(path)[1]]
 
 
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
@@ -103,7 +95,7 @@ def find_query_row(path: Path, query_id: str) -> QueryRow | None:
     wanted = orjson.dumps(query_id)
     for line in read_lines(path, limit=FILE_MAX_BYTES):
         if line.startswith(b'{"') and wanted in line:
-            value = _parsed(path, line.rstrip(b",\n"))
+            value = _object(path, line.rstrip(b",\n"))
             if value.get("query_id") == query_id:
                 return QueryRow.read(value, path, report_remedy(path), f"row of {query_id!r}")
     # A report that another program wrote has its rows on other lines.
@@ -115,41 +107,40 @@ def report_remedy(path: Path) -> str:
     return f"recreate it from the call log with: assay eval --resume {path.parent}"
 
 
-def _rows(path: Path) -> Iterator[Any]:
-    lines = read_lines(path, limit=FILE_MAX_BYTES)  # written elsewhere, it may be one line
-    if not any(line == _ROWS[2:] + b"\n" for line in lines):
-        yield from _rows_of_whole(path)
-        return
-    for line in lines:
-        if line.startswith(b"{"):
-            yield _parsed(path, line.rstrip(b",\n"))
-        elif line == _END:
+def _open_report(path: Path) -> tuple[JsonObject, Iterator[JsonObject]]:
+    """The figures, and the rows, which are read one at a time."""
+    start = bytearray()
+    with open_file(path) as file:
+        while block := file.read(_BLOCK):
+            seen = max(0, len(start) - len(_FIRST_ROW))
+            start += block
+            if (end := start.find(_FIRST_ROW, seen)) >= 0:
+                return _object(path, start[:end] + b"}"), _rows(path, end + len(_ROWS))
+            if len(start) > FILE_MAX_BYTES:
+                raise _damaged(path, f"its rows do not begin within {FILE_MAX_BYTES:,} bytes")
+    value = _object(path, start)
+    rows = value.pop("per_query_results", None)
+    if not isinstance(rows, list):
+        raise _damaged(path, "per_query_results is not a list")
+    return value, iter(rows)
+
+
+def _rows(path: Path, offset: int) -> Iterator[JsonObject]:
+    for _end, line in complete_lines(path, offset, limit=FILE_MAX_BYTES):
+        if line == _END:
             return
-        elif line.startswith(b"   "):  # indented by another program, which broke the rows too
-            yield from _rows_of_whole(path)
-            return
+        yield _object(path, line.rstrip(b",\n"))
     raise _damaged(path, "it is truncated")
 
 
-def _rows_of_whole(path: Path) -> list[Any]:
-    rows = _object(path, read_file(path)).get("per_query_results")
-    if not isinstance(rows, list):
-        raise _damaged(path, "per_query_results is not a list")
-    return rows
-
-
 def _object(path: Path, content: bytes | bytearray) -> JsonObject:
-    value = _parsed(path, content)
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise _damaged(path, str(error)) from None
     if not isinstance(value, dict):
         raise _damaged(path, "it is not a JSON object")
     return value
-
-
-def _parsed(path: Path, content: bytes | bytearray) -> Any:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise _damaged(path, str(error)) from None
 
 
 def _damaged(path: Path, what: str) -> RunError:

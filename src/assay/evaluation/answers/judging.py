@@ -31,7 +31,7 @@ from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
 from assay.run.answers import AnswerStatistic, CriterionRecord
 from assay.run.config import RunConfig
-from assay.run.judge_log import JudgeLog
+from assay.run.folder import JudgeLog
 
 _LOWEST = 5
 # A wrong answer about a subject of its own: what is put after it can make it right by no fact.

@@ -26,7 +26,6 @@ from assay.report.slices import ordered
 from assay.run.calls import CallLog
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RunFolder
-from assay.run.judge_log import read_judge_calls
 from assay.run.listing import RunLine
 from assay.run.models import AnswerRow, RunState
 from assay.serve.ui.context import Ui, asked_for, download, slice_of, ui_of
@@ -151,7 +150,7 @@ def _panel(
         "row": folder.find_row(query_id),
         "answer": next((row for row in folder.read_answers() if row.query_id == query_id), None),
         "call": next(CallLog(folder.calls_file).read([Query(query_id, "")]), None),
-        "judge_calls": list(read_judge_calls(folder.path, query_id)),
+        "judge_calls": list(folder.read_judge_calls(query_id)),
         "others": [(line, row) for line, row in rows if row is not None],
     }
 
