@@ -16,10 +16,10 @@ from assay.run.calls import CallWriter
 from assay.run.folder import RunFolder
 from assay.run.listing import (
     RunIndex,
-    RunSearch,
     group_lines,
     list_lines,
     newest_of_each_target,
+    parse_search,
 )
 from assay.run.trend import oldest_first
 
@@ -79,7 +79,7 @@ def test_a_search_narrows_the_list(index: RunIndex, evaluate: Evaluate) -> None:
     index.refresh()
 
     def found(text: str) -> list[str]:
-        return [line.name for line in index.lines(RunSearch.parse(text))]
+        return [line.name for line in index.lines(parse_search(text))]
 
     assert found("track:trained") == found("PEAR") == found("target:Pear since:1d") == [pear]
     assert len(found("")) == 2

@@ -16,7 +16,7 @@ from assay.cli.app import app
 from assay.errors import UsageError
 from assay.evaluation.merge import merge, merged_config
 from assay.run.config import RunConfig
-from assay.run.listing import RunLine, RunSearch, sort_lines
+from assay.run.listing import RunLine, parse_search, sort_lines
 from assay.run.provenance import read_git
 
 NO_VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
@@ -223,7 +223,7 @@ def test_lines_are_sorted_and_failures_told_apart() -> None:
         for order in ("when", "-mean", "p50", "label")
     }
     assert names == {"when": "1234", "-mean": "2134", "p50": "1234", "label": "3124"}
-    assert [line.name for line in lines if RunSearch.parse("failed:yes")(line)] == ["2", "3"]
+    assert [line.name for line in lines if parse_search("failed:yes")(line)] == ["2", "3"]
 
 
 @pytest.mark.parametrize("since", ["7d", "168h", "2026-11-08", "2026-11-08T02:00:00+02:00"])
@@ -236,5 +236,5 @@ def test_since_is_a_time_or_an_age(since: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("assay.run.listing.datetime", Clock)
     started = datetime(2026, 11, 8, tzinfo=UTC).timestamp()
     lines = [RunLine(str(n), "complete", moment=started + n) for n in (-1, 0, 1)]
-    found = RunSearch.parse(f"since:{since}")
+    found = parse_search(f"since:{since}")
     assert [line.name for line in lines if found(line)] == ["0", "1"]

@@ -25,7 +25,7 @@ from assay.report.numbers import with_interval
 from assay.report.terminal import render_comparison, render_report, render_worst, split_metrics
 from assay.run.comparison import ComparedRun, compare_with_each, find_dataset
 from assay.run.folder import RunFolder, find_run, find_run_dataset
-from assay.run.listing import RunSearch, list_lines, sort_lines
+from assay.run.listing import list_lines, parse_search, sort_lines
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -87,7 +87,7 @@ def runs(
 ) -> Result:
     """List the runs of a folder, newest last."""
     asked = {"label": of_label, "branch": of_branch, "since": since, "failed": failed or None}
-    search = RunSearch.parse(" ".join(f'{k}:"{v}"' for k, v in asked.items() if v is not None))
+    search = parse_search(" ".join(f'{k}:"{v}"' for k, v in asked.items() if v is not None))
     every = list_lines(out)
     lines = sort_lines(filter(search, every), _ORDERS[sort])
     text: Any = _runs_table(lines)

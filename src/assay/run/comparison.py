@@ -251,23 +251,28 @@ def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
         raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)
     usual_ones = [metric for metric in shared if metric.name in usual]
-    rankings: list[ReportFigure] = [*(usual_ones or shared)]
-    rankings += _searches_in_common(a, b)
-    answers = [*_answers_in_common(a, b), *_criteria_in_common(a, b)]
+    rankings: list[ReportFigure] = [*(usual_ones or shared), *_searches_in_common(a, b)]
+    answers = _answers_in_common(a, b)
     # Without correctness no figure of answers says which run is better: rankings come first.
     decided = AnswerFigure("correctness") in answers
     return [*answers, *rankings] if decided else [*rankings, *answers]
 
 
 def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
-    """Correctness and truthfulness only if both runs decided them in the same way."""
+    """Those that both runs decided in the same way: by the same judge, nuggets and criteria."""
     ours, theirs = a.answers, b.answers
     if ours is None or theirs is None:
         return []
     names = [*_ANSWER_FIGURES, *(_NUGGET_FIGURES if _same_nuggets(a, b) else ())]
-    shared = [each for each in names if each in ours.metrics and each in theirs.metrics]
     if ours.correctness_by != theirs.correctness_by:
-        shared = [each for each in shared if each not in ("correctness", "truthfulness")]
+        names = [each for each in names if each not in ("correctness", "truthfulness")]
+    shared = [each for each in names if each in ours.metrics and each in theirs.metrics]
+    criteria = {(each.name, each.fingerprint, each.judge) for each in theirs.criteria}
+    shared += [
+        f"{CRITERION_PREFIX}{each.name}"
+        for each in ours.criteria
+        if (each.name, each.fingerprint, each.judge) in criteria
+    ]
     return [AnswerFigure(each) for each in shared]
 
 
@@ -288,18 +293,6 @@ def _same_nuggets(a: Report, b: Report) -> bool:
     if ours is None or theirs is None:
         return False
     return (ours.fingerprint, ours.assigned_by) == (theirs.fingerprint, theirs.assigned_by)
-
-
-def _criteria_in_common(a: Report, b: Report) -> list[AnswerFigure]:
-    """Those that ask the same on the same scale, rated by the same judge."""
-    if a.answers is None or b.answers is None:
-        return []
-    theirs = {(each.name, each.fingerprint, each.judge) for each in b.answers.criteria}
-    return [
-        AnswerFigure(f"{CRITERION_PREFIX}{each.name}")
-        for each in a.answers.criteria
-        if (each.name, each.fingerprint, each.judge) in theirs
-    ]
 
 
 def _queries_with(

@@ -127,22 +127,14 @@ _AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-@dataclass(frozen=True, slots=True)
-class RunSearch:
-    """`RunSearch.parse("target:bm25 branch:main gate:failed since:7d words")`.
+def parse_search(text: str) -> Callable[[RunLine], bool]:
+    """`parse_search("target:bm25 branch:main gate:failed since:7d words")(line)`.
 
-    A value in quotes is the whole field: `label:"k1 0.9"`.
+    Every term must hold; a value in quotes is the whole field: `label:"k1 0.9"`. Raises
+    `UsageError` for a date that cannot be read.
     """
-
-    terms: tuple[Callable[[RunLine], bool], ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> "RunSearch":
-        """Every term must hold. Raises `UsageError` for a date that cannot be read."""
-        return cls(tuple(_term(found) for found in _TERM.finditer(text.strip())))
-
-    def __call__(self, line: RunLine) -> bool:
-        return all(term(line) for term in self.terms)
+    terms = [_term(found) for found in _TERM.finditer(text.strip())]
+    return lambda line: all(term(line) for term in terms)
 
 
 def _term(found: re.Match[str]) -> Callable[[RunLine], bool]:

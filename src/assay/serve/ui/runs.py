@@ -19,7 +19,7 @@ from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
 from assay.report.numbers import counted, interval
 from assay.run.folder import RunFolder
-from assay.run.listing import RunLine, RunSearch, group_lines, newest_of_each_target
+from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search
 from assay.run.models import RunState
 from assay.run.trend import build_trend, is_score, oldest_first, sample_words
 from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
@@ -65,9 +65,9 @@ async def runs_page(request: Request) -> Response:
     ui = ui_of(request)
     await ui.refresh()
     asked = asked_for(request, "q", "only", "view", "metric")
-    problem, search = "", RunSearch()
+    problem, search = "", parse_search("")
     try:
-        search = RunSearch.parse(asked["q"])
+        search = parse_search(asked["q"])
     except UsageError as error:
         problem = str(error)
     found = ui.index.lines(search)
