@@ -142,17 +142,6 @@ def echoing_framework(reply: Reply) -> Reply:
     return reply.with_json({"detail": [problem]}, status=422)
 
 
-def quoting(reply: Reply) -> Reply:
-    message = f"cannot run with {reply.sent['inputs']!r}"
-    return changed(error={**reply.json["error"], "message": message})(reply)
-
-
-def quoting_late(reply: Reply) -> Reply:
-    """The inputs only after more text than a careless reader looks at."""
-    message = "x" * 5000 + repr(reply.sent["inputs"])
-    return changed(error={**reply.json["error"], "message": message})(reply)
-
-
 def nested_null(body: Body) -> None:
     body["grounding"]["chunks"][0]["doc_id"] = None
 
@@ -167,25 +156,15 @@ def without_event_lines(body: bytes) -> bytes:
     return b"".join(line for line in lines if not line.startswith(b"event:"))
 
 
-def without_error(reply: Reply) -> Reply:
-    for _, data in (events := reply.events):
-        data.pop("error", None)
-    return reply.with_events(events)
-
-
 NO_ERROR = {"code": "TASK_FAILED", "message": "none"}
 
 BROKEN_AGENTS = [
     # --- sync responses
-    Broken("sync leaves out request_id", sync(without("request_id")), "sync-request-id"),
     Broken("sync echoes another id", sync(having(request_id="x")), "sync-request-id"),
-    Broken("sync leaves out outputs", sync(without("outputs")), "sync-outputs"),
     Broken("sync outputs is a list", sync(having(outputs=[])), "sync-outputs"),
     Broken("sync without success indicator", sync(without_success), "sync-success"),
     Broken("sync contradicts itself", sync(having(ok=False)), "response-indicators"),
-    Broken("sync sends error null", sync(having(error=None)), "response-no-null"),
     Broken("sync sends a nested null", sync(nested_null), "response-no-null"),
-    Broken("sync warnings is text", sync(having(warnings="none")), "response-fields"),
     Broken("success with an error", sync(having(error=NO_ERROR)), "response-indicators"),
     Broken("too many tokens", sync(having(usage={"output_tokens": 40})), "budget-tokens"),
     Broken("grounding is malformed", sync(having(grounding={"chunks": [{}]})), "response-fields"),
@@ -203,10 +182,8 @@ BROKEN_AGENTS = [
     Broken("stream crashes", on_run("stream", crashed), "stream-status"),
     Broken("stream is empty", stream_body(lambda _: b""), "stream-status"),
     Broken("no terminal event", stream(lambda e: e[:-1]), "terminal-one"),
-    Broken("another last name", stream(lambda e: [*e[:-1], ("result", e[-1][1])]), "terminal-one"),
     Broken("two terminal events", stream(lambda e: [*e, ("complete", e[-1][1])]), "terminal-one"),
     Broken("event after the end", stream(lambda e: [*e, ("progress", {})]), "terminal-last"),
-    Broken("terminal without id", terminal(without("request_id")), "terminal-request-id"),
     Broken("terminal with an empty id", terminal(having(request_id="")), "terminal-request-id"),
     Broken("terminal without task", terminal(without("task_type")), "terminal-task-type"),
     Broken("terminal without status", terminal(without("status")), "terminal-status"),
@@ -214,13 +191,11 @@ BROKEN_AGENTS = [
     Broken("terminal without success", terminal(without_success), "terminal-success"),
     Broken("stream fails", terminal(having(status="error", ok=False)), "terminal-success"),
     Broken("artifacts is an object", terminal(having(artifacts={})), "response-fields"),
-    Broken("terminal contradicts itself", terminal(having(ok=False)), "response-indicators"),
     Broken(
         "terminal event holds a list",
         on_run("stream", lambda r: r.with_body(*r.pieces[:-1], b"event: final\ndata: [1]\n\n")),
         "terminal-one",
     ),
-    Broken("stream sends null", terminal(having(grounding=None)), "response-no-null"),
     Broken("events without event: lines", stream_body(without_event_lines), "stream-framing"),
     Broken("bare JSON between the events", stream_body(lambda b: b"{}\n\n" + b), "stream-framing"),
     Broken("event without data", stream_body(lambda b: b"event: ping\n\n" + b), "stream-framing"),
@@ -267,18 +242,12 @@ BROKEN_AGENTS = [
         CheckLimits(heartbeat_s=0.5),
     ),
     # --- refusals
-    Broken("sync takes any task", refusal("sync", task_unknown, accepted), "unknown-task-refused"),
     Broken(
         "stream takes any task", refusal("stream", task_unknown, accepted), "unknown-task-refused"
     ),
     Broken(
         "refusal is plain text",
         refusal("sync", task_unknown, lambda r: replace(r, pieces=(b"no",))),
-        "unknown-task",
-    ),
-    Broken(
-        "refusal of another id",
-        refusal("sync", task_unknown, changed(request_id="x")),
         "unknown-task",
     ),
     Broken(
@@ -298,7 +267,6 @@ BROKEN_AGENTS = [
         "response-no-null",
     ),
     Broken("sync crashes on text", refusal("sync", json_broken, crashed), "malformed-request"),
-    Broken("stream crashes on text", refusal("stream", json_broken, crashed), "malformed-request"),
     Broken(
         "framework default echoes the input",
         refusal("sync", field_missing, echoing_framework),
@@ -309,23 +277,14 @@ BROKEN_AGENTS = [
         refusal("stream", field_missing, accepted),
         "required-fields malformed-request",
     ),
-    Broken("sync takes any type", refusal("sync", type_wrong, accepted), "malformed-request"),
     Broken("stream crashes on a type", refusal("stream", type_wrong, crashed), "malformed-request"),
-    Broken("error quotes the inputs", refusal("stream", task_unknown, quoting), "no-echo"),
-    Broken("error quotes them late", refusal("sync", task_unknown, quoting_late), "no-echo"),
     Broken("failed sync run is a 500", failed_run("sync", crashed), "sync-failed-run"),
     Broken(
         "failed sync run has outputs", failed_run("sync", changed(outputs={"a": 1})), "error-object"
     ),
-    Broken("failed stream without an error", failed_run("stream", without_error), "error-object"),
     Broken(
         "failed stream just ends",
         failed_run("stream", lambda r: r.with_events(r.events[:-1])),
-        "stream-failed-run",
-    ),
-    Broken(
-        "failed stream breaks off",
-        failed_run("stream", lambda r: r.with_body(r.pieces[0], CUT)),
         "stream-failed-run",
     ),
     # --- health

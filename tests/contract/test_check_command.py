@@ -85,16 +85,13 @@ async def test_a_name_with_controls_breaks_no_report() -> None:
 
 
 async def test_the_level_decides_what_fails() -> None:
-    app = Tampered(
-        agent_app(demo_service()),
-        next(each.tamper for each in BROKEN_AGENTS if each.rules == "sync-recommended"),
-    )
-    async with running(app) as url:
+    tamper = next(each.tamper for each in BROKEN_AGENTS if each.rules == "sync-recommended")
+    async with running(Tampered(agent_app(demo_service()), tamper)) as url:
         codes = [
             (await invoke(f"{url}=RAG_RETRIEVE", "--level", level)).exit_code
-            for level in ("must", "should", "ours")
+            for level in ("must", "should")
         ]
-    assert codes == [0, 1, 1]
+    assert codes == [0, 1]
 
 
 async def test_an_agent_that_is_not_there_exits_3() -> None:
@@ -115,7 +112,6 @@ async def test_inputs_can_be_given() -> None:
     ("arguments", "said"),
     [
         (["localhost"], "not URL=TASK"),
-        (["http://localhost=T", "--inputs", "{"], "--inputs must be a JSON object"),
         (["http://localhost=T", "--inputs", "[]"], "must be a JSON object"),
         (["http://localhost=T", "--skip", "nonsense"], "unknown check 'nonsense'"),
         ([], "AGENT_CONTRACT_TARGETS"),
@@ -130,13 +126,10 @@ async def test_a_mistake_is_told_before_anything_is_sent(
     assert said in str(result.exception)
 
 
-async def test_the_script_exits_1_when_an_agent_is_not_there() -> None:
+async def test_the_script_exits_as_the_document_says() -> None:
+    """A system test checks 0, and 1 for a broken rule."""
     assert (await script(f"http://127.0.0.1:{free_port()}=T")).returncode == 1
-
-
-@pytest.mark.parametrize("targets", [None, "", "nonsense"])
-async def test_the_script_exits_2_when_there_is_nothing_to_check(targets: str | None) -> None:
-    done = await script(targets)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
+    for targets in (None, "", "nonsense"):
+        done = await script(targets)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: ")

@@ -32,20 +32,15 @@ def test_budgets_have_the_names_of_both_dialects() -> None:
     assert (other.max_output_tokens, other.timeout_ms) == (5, 7)
 
 
-def test_null_in_a_request_means_absent() -> None:
-    read = request(mode=None, workflow_id=None, inputs=None, budgets={"timeout_ms": None})
+def test_null_and_unknown_fields_in_a_request_mean_nothing() -> None:
+    read = request(mode=None, inputs=None, budgets={"timeout_ms": None}, added_next_year=1)
     assert read == request()
-
-
-def test_fields_that_are_not_known_are_ignored() -> None:
-    assert request(added_next_year=1) == request()
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        *("", " ", "\u00a0 \t", "a\nb", "x" * 257, "\x7f", "\x85", "\u2028"),
-        *("\u200b", "a\u202eb", "\ufeffa", 5, None),
+        *("", "\u00a0 \t", "a\nb", "x" * 257, "\x85", "\u200b", "a\u202eb", "\ufeffa", 5),
     ],
 )
 def test_an_id_that_could_break_a_log_line_is_refused(bad: Any) -> None:
@@ -73,7 +68,6 @@ def test_a_number_that_json_cannot_say_is_an_error_and_not_a_null(value: float) 
     ("body", "field"),
     [
         ({"request_id": "r1"}, "task_type"),
-        ({"request_id": "r1", "task_type": 7}, "task_type"),
         ({"request_id": "r1", "task_type": "T", "inputs": CANARY}, "inputs"),
         (
             {"request_id": "r1", "task_type": "T", "budgets": {"timeout_ms": CANARY}},

@@ -24,6 +24,7 @@ from assay.contract.envelope import (
 from assay.contract.server import AgentService, Readiness, ReportProgress, agent_app
 
 WAYS = [SYNC, STREAM]
+CAUSE_IN_LOG = "the task failed; the agent's log has the cause under this request id"
 
 
 async def count_words(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
@@ -37,7 +38,7 @@ async def explode(_request: AgentRunRequest, report: ReportProgress) -> AgentRun
 
 
 async def refuse(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
-    raise TaskError(ErrorCode.TASK_FAILED, "no such collection", details={"known": 2})
+    raise TaskError(ErrorCode.TASK_FAILED, "no such collection")
 
 
 async def answer_nan(request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
@@ -50,6 +51,10 @@ async def partly(request: AgentRunRequest, _report: ReportProgress) -> AgentRunR
 
 async def forgetful(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
     return AgentRunResponse(status="ok", request_id="wrong", task_type="WRONG")
+
+
+async def time_out(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+    raise TimeoutError  # of a part of the work: not a spent budget
 
 
 async def answer_nothing(_request: AgentRunRequest, _report: ReportProgress) -> Any:
@@ -80,75 +85,50 @@ async def test_progress_may_be_reported_from_a_thread(start_agent: StartAgent) -
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("work", [explode, answer_nan, answer_nothing])
-async def test_work_that_breaks_ends_in_a_safe_error(
-    start_agent: StartAgent, way: str, work: Any
+@pytest.mark.parametrize(
+    ("work", "status", "outputs", "error"),
+    [
+        (explode, "error", {}, CAUSE_IN_LOG),
+        (answer_nan, "error", {}, CAUSE_IN_LOG),
+        (answer_nothing, "error", {}, CAUSE_IN_LOG),
+        (time_out, "error", {}, CAUSE_IN_LOG),
+        (refuse, "error", {}, "no such collection"),
+        (partly, "degraded", {"words": 1}, None),
+        (forgetful, "ok", {}, None),
+    ],
+)
+async def test_a_response_says_how_the_work_ended(
+    start_agent: StartAgent, way: str, work: Any, status: str, outputs: Any, error: str | None
 ) -> None:
-    response = await run(await start_agent(work), way, body())
-    assert (response["status"], response["ok"], response["outputs"]) == ("error", False, {})
-    assert response["error"]["code"] == "TASK_FAILED"
-    assert "secret" not in repr(response)
+    """Its ids are those of the request, whatever the work says."""
+    sent = body("mine", budgets={"timeout_ms": 60_000})
+    response = await run(await start_agent(work), way, sent)
+    assert (response["request_id"], response["task_type"]) == ("mine", "TEST")
+    assert (response["status"], response["ok"]) == (status, error is None)
+    assert response["outputs"] == outputs
+    assert (response["error"]["message"] if error else None) == error
+    assert not error or response["error"]["code"] == "TASK_FAILED"
     assert "NaN" not in repr(response)
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_work_may_choose_its_error(start_agent: StartAgent, way: str) -> None:
-    response = await run(await start_agent(refuse), way, body())
-    expected = {"code": "TASK_FAILED", "message": "no such collection", "details": {"known": 2}}
-    assert response["error"] == expected
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_partial_answer_is_degraded_and_ok(start_agent: StartAgent, way: str) -> None:
-    response = await run(await start_agent(partly), way, body())
-    assert (response["status"], response["ok"]) == ("degraded", True)
-    assert response["outputs"] == {"words": 1}
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_the_echo_is_right_whatever_the_work_says(start_agent: StartAgent, way: str) -> None:
-    response = await run(await start_agent(forgetful), way, body("mine"))
-    assert (response["request_id"], response["task_type"]) == ("mine", "TEST")
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["timeout_ms", "max_time_ms"])
-async def test_the_time_budget_is_enforced(
-    start_agent: StartAgent, gate: Gate, way: str, name: str
+@pytest.mark.parametrize(
+    ("way", "budgets", "limit_s"),
+    [(SYNC, {"timeout_ms": 30}, 300), (STREAM, {"max_time_ms": 30}, 300), (SYNC, {}, 0.03)],
+)
+async def test_a_run_ends_with_its_budget_or_the_servers_limit(
+    start_agent: StartAgent, gate: Gate, way: str, budgets: dict[str, int], limit_s: float
 ) -> None:
-    client = await start_agent(gate.work)
-    response = await run(client, way, body(budgets={name: 30}))
+    client = await start_agent(gate.work, run_timeout_s=limit_s)
+    response = await run(client, way, body(budgets=budgets))
     assert response["error"]["code"] == "BUDGET_EXCEEDED"
     assert (response["ok"], response["outputs"]) == (False, {})
     assert gate.cancelled == 1
 
 
-async def test_a_run_without_a_budget_has_the_servers_limit(
-    start_agent: StartAgent, gate: Gate
-) -> None:
-    response = await run(await start_agent(gate.work, run_timeout_s=0.03), SYNC, body())
-    assert response["error"]["code"] == "BUDGET_EXCEEDED"
-
-
-async def test_a_timeout_inside_the_work_is_not_a_spent_budget(start_agent: StartAgent) -> None:
-    async def slow_part(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
-        raise TimeoutError
-
-    response = await run(await start_agent(slow_part), SYNC, body(budgets={"timeout_ms": 60_000}))
-    assert response["error"]["code"] == "TASK_FAILED"
-
-
 REFUSED = [
     pytest.param(b'{"request_id": "r1"', 400, "VALIDATION_ERROR", id="broken JSON"),
     pytest.param(b"[]", 422, "VALIDATION_ERROR", id="not an object"),
-    pytest.param(b'{"request_id": "r1"}', 422, "VALIDATION_ERROR", id="no task"),
     pytest.param(b'{"task_type": "TEST"}', 422, "VALIDATION_ERROR", id="no id"),
-    pytest.param(
-        b'{"request_id": "r1", "task_type": "TEST", "inputs": 1}',
-        422,
-        "VALIDATION_ERROR",
-        id="wrong type",
-    ),
     pytest.param(
         b'{"request_id": "r1", "task_type": "OTHER"}',
         400,
@@ -216,23 +196,12 @@ async def test_one_run_too_many_is_told_to_come_back(
     assert (await run(client, way, body("third")))["ok"]
 
 
-async def test_a_client_that_leaves_a_stream_cancels_the_work(
-    start_agent: StartAgent, gate: Gate
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_client_that_leaves_cancels_the_work(
+    start_agent: StartAgent, gate: Gate, way: str
 ) -> None:
     client = await start_agent(gate.work)
-    async with client.stream("POST", STREAM, json=body()) as answer:
-        async for event in events(answer):
-            if event["type"] == "progress":
-                break
-    await asyncio.wait_for(gate.left.wait(), 5)
-    assert gate.cancelled == 1
-
-
-async def test_a_client_that_leaves_a_sync_run_cancels_the_work(
-    start_agent: StartAgent, gate: Gate
-) -> None:
-    client = await start_agent(gate.work)
-    asking = asyncio.create_task(client.post(SYNC, json=body()))
+    asking = asyncio.create_task(client.post(way, json=body()))
     await gate.entered.wait()
     asking.cancel()
     await asyncio.wait_for(gate.left.wait(), 5)
