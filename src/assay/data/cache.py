@@ -1,4 +1,4 @@
-"""The cache: its folder, files that are written atomically, and tables in SQLite."""
+"""The cache: its folder, and tables in SQLite."""
 
 import logging
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from assay.errors import AssayError, DataError
-from assay.files import atomic_write, make_private_folder
+from assay.files import make_private_folder
 from assay.privacy import is_private
 
 # What is cached is as private as the documents that it was made from.
@@ -23,35 +23,18 @@ _Value = TypeVar("_Value")
 def cache_folder() -> Path:
     """`ASSAY_CACHE`, else `XDG_CACHE_HOME/assay`, else `~/.cache/assay`; created if missing."""
     try:
-        folder = _place()
+        if chosen := os.environ.get("ASSAY_CACHE"):
+            folder = Path(chosen).expanduser().absolute()
+        else:
+            xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
+            # The XDG specification says to ignore relative paths.
+            folder = (xdg if xdg.is_absolute() else Path.home() / ".cache") / "assay"
         make_private_folder(folder)
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder is unknown
-        raise _unusable(error) from error
+        raise DataError(
+            f"the cache folder cannot be written: {error}; set ASSAY_CACHE to a writable folder"
+        ) from error
     return folder
-
-
-def write_cached(path: Path, content: bytes) -> None:
-    """Write a file of the cache atomically; of several writers at once the last one wins."""
-    try:
-        atomic_write(path, content)
-    except OSError as error:
-        raise _unusable(error) from error
-
-
-def _place() -> Path:
-    if chosen := os.environ.get("ASSAY_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification says to ignore relative paths.
-    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "assay"
-
-
-def _unusable(error: Exception) -> DataError:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return DataError(
-        f"the cache folder cannot be written: {why}; set ASSAY_CACHE to a writable folder",
-        file=_place(),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from assay.data.public_sources import BEIR_HASHES, SOURCES, DataSource
 from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
-from assay.errors import UsageError, closest, did_you_mean
+from assay.errors import UsageError, did_you_mean
 from assay.extras import find_plugin, load_plugin
 from assay.progress import Progress, silent
 
@@ -91,15 +91,13 @@ def require_dataset(name: str | Path) -> None:
     if name in KNOWN or source_of(name) is not None or (str(name) != "" and path.exists()):
         require_readable_table(path)
         return
-    hint = did_you_mean(str(name), [str(file) for file in islice(path.parent.glob("*"), 1000)])
+    files = [str(file) for file in islice(path.parent.glob("*"), 1000)]
     if table_suffix(path) in (*SUFFIXES, ".zip"):
-        raise UsageError(f"{name}: no such file{hint}")
-    prefix, colon, rest = str(name).partition(":")
-    names = {known: f"beir:{known}" for known in BEIR_HASHES} | {known: known for known in KNOWN}
-    if colon:
-        names = {source: f"{source}:{rest}" for source in SOURCES}
-    if near := closest(prefix.replace("-", "_") if colon else prefix, names, cutoff=0.7):
-        hint = f". Did you mean {names[near]!r}?"
+        raise UsageError(f"{name}: no such file{did_you_mean(str(name), files)}")
+    rest = str(name).partition(":")[2]
+    sources = [f"{prefix}:{rest}" for prefix in SOURCES if rest]
+    known = [*KNOWN, *(f"beir:{name}" for name in BEIR_HASHES), *sources, *files]
+    hint = did_you_mean(str(name), known)
     raise UsageError(
         f"no data set {str(name)!r}: pass {', '.join(KNOWN)}, "
         f"{', '.join(f'{prefix}:NAME' for prefix in SOURCES)}, or the path of a folder, a zip or "

@@ -25,10 +25,10 @@ from assay.data.beir import (
     sort_files,
     table_stem,
 )
-from assay.data.cache import cache_folder, write_cached
+from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.qrels import parse_grade
-from assay.data.text_file import Findings, plain_file, readable
+from assay.data.text_file import Findings, plain_file, readable, write_file
 from assay.errors import AssayError, DataError, DownloadError, UsageError, closest, did_you_mean
 from assay.extras import require_extras
 from assay.files import open_file, read_file
@@ -212,7 +212,7 @@ def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
             raise DataError(
                 f"the hub lists {path[:100]!r}, a path outside of the data set; it is not read"
             )
-    write_cached(record, orjson.dumps({"sha": commit, "paths": paths}))
+    write_file(record, orjson.dumps({"sha": commit, "paths": paths}))
     return commit, paths
 
 
@@ -281,7 +281,7 @@ def read_ir_dataset(text: str, findings: Findings, progress: Progress) -> Datase
             f"what it needs: python -m ir_datasets lookup {name}"
         ) from error
     judgments = drop_unknown_queries(judged, text, documents, queries, findings)
-    write_cached(_ir_mark(text), b"")
+    write_file(_ir_mark(text), b"")
     return Dataset(text, documents, queries, {"test": judgments}, {}, findings.messages)
 
 
