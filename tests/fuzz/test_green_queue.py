@@ -5,6 +5,7 @@ import asyncio
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,9 +81,8 @@ class FakeEvaluation:
             raise RunError(f"cannot write in {folder}")
         if self.way == "crash":
             raise ZeroDivisionError("a defect")
-        return self._outcome(
-            folder, RunState.COMPLETE if self.way == "complete" else RunState.TARGET_LOST
-        )
+        lost = self.way == "target lost"
+        return self._outcome(folder, RunState.TARGET_LOST if lost else RunState.COMPLETE)
 
     def _outcome(self, folder: RunFolder, state: str) -> Any:
         summary = SimpleNamespace(total_queries=3, successful_queries=3, failed_queries=0)
@@ -101,18 +101,17 @@ class GreenQueue(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(prefix="assay-fuzz-")
         self.out = Path(self.folder.name)
         self.planned: list[FakeEvaluation] = []
-        self.patches: list[Any] = [
-            mock.patch.object(green_jobs, "KEPT", KEPT),
-            mock.patch.object(green_jobs, "run_evaluation", self._evaluate),
-            mock.patch.object(green_jobs, "read_request", lambda _model, name: name),
-            mock.patch.object(green_jobs, "agent_url", return_value="http://agent.example"),
-            mock.patch.object(green_jobs, "to_spec", self._spec),
-            mock.patch.object(green_jobs, "render_report", return_value=""),
-            mock.patch.object(green_jobs, "log_exception"),
-            mock.patch.object(green_jobs._logger, "error"),
-        ]
-        for each in self.patches:
-            each.start()
+        self.patches: Any = mock.patch.multiple(
+            green_jobs,
+            KEPT=KEPT,
+            run_evaluation=self._evaluate,
+            read_request=lambda _model, name: name,
+            agent_url=mock.Mock(return_value="http://agent.example"),
+            to_spec=lambda name, *_: EvaluationSpec(RunConfig(name), False, ()),
+            render_report=mock.Mock(return_value=""),
+            log_exception=mock.Mock(),
+        )
+        self.patches.start()
         self._open_queue()
 
     def _open_queue(self) -> None:
@@ -157,21 +156,15 @@ class GreenQueue(RuleBasedStateMachine):
     @rule(ends=st.lists(st.sampled_from(sorted(ENDS)), min_size=1, max_size=4))
     def submit(self, ends: list[str]) -> None:
         for end in ends:
-            if len(self._unfinished()) < RUNNING + WAITING:
-                self._submit(end)
-            else:
+            if len(self._unfinished()) == RUNNING + WAITING:
                 self._expect_no_room()
+                continue
+            name = f"run-{len(self.planned)}"
+            evaluation = FakeEvaluation(name, end)
+            self.planned.append(evaluation)
+            job = self._run(partial(self.queue.submit, name, f"task-{name}"))
+            self.jobs.append((job, evaluation))
         self._settle()
-
-    def _submit(self, end: str) -> None:
-        evaluation = FakeEvaluation(f"run-{len(self.planned)}", end)
-        self.planned.append(evaluation)
-        name = evaluation.name
-        job = self._run(lambda: self.queue.submit(name, f"task-{name}"))
-        self.jobs.append((job, evaluation))
-
-    def _spec(self, name: str, *_: object) -> EvaluationSpec:
-        return EvaluationSpec(RunConfig(name), False, ())
 
     def _expect_no_room(self) -> None:
         with pytest.raises(ServerUnavailable):
@@ -229,8 +222,7 @@ class GreenQueue(RuleBasedStateMachine):
         self._run(self.queue.close)
         assert all(job.state.is_final for job, _ in self.jobs)
         assert not [each for each in threading.enumerate() if each.name.startswith("evaluation")]
-        for each in self.patches:
-            each.stop()
+        self.patches.stop()
         self.loop.close()
         self.folder.cleanup()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,6 @@ from assay.serve.ui.evaluations import MAX_RUNNING, Evaluations, StartedEvaluati
 
 KEPT = 3
 _which = st.integers(0, 50)
-
-
-async def _call(function: Callable[[], None]) -> None:
-    """Within the loop, as requests are."""
-    function()
 
 
 class FakeProcess:
@@ -71,13 +66,10 @@ class StartedEvaluations(RuleBasedStateMachine):
         self.queue = Evaluations(Path("runs"))
         self.started: list[tuple[StartedEvaluation, FakeProcess]] = []
         self.deaf = False
-        self.patches: list[Any] = [
-            mock.patch.object(evaluations, "_MAX_KEPT", KEPT),
-            mock.patch.object(evaluations, "_GRACE_S", 0.01),
-            mock.patch.object(asyncio, "create_subprocess_exec", self._process),
-        ]
-        for each in self.patches:
-            each.start()
+        self.patches = ExitStack()
+        enter = self.patches.enter_context
+        enter(mock.patch.multiple(evaluations, _MAX_KEPT=KEPT, _GRACE_S=0.01))
+        enter(mock.patch.object(asyncio, "create_subprocess_exec", self._process))
 
     async def _process(self, *_arguments: str, **_options: Any) -> FakeProcess:
         await asyncio.sleep(0)  # as long as others may start one
@@ -87,24 +79,10 @@ class StartedEvaluations(RuleBasedStateMachine):
         for _ in range(4):
             self.loop.run_until_complete(asyncio.sleep(0))
 
-    @rule(deaf=st.booleans())
-    def start(self, deaf: bool) -> None:
+    @rule(deaf=st.booleans(), count=st.just(1) | st.integers(2, MAX_RUNNING + 2))
+    def start(self, deaf: bool, count: int) -> None:
+        """One, or several side by side."""
         self.deaf = deaf
-        running = sum(process.returncode is None for _, process in self.started)
-        try:
-            made = self.loop.run_until_complete(self.queue.start(RunConfig("builtin:bm25")))
-        except UsageError:
-            assert running == MAX_RUNNING
-            return
-        assert running < MAX_RUNNING
-        process: Any = made.process
-        self.started.append((made, process))
-        self._settle()
-        assert made.message == "asking"
-
-    @rule(count=st.integers(2, MAX_RUNNING + 2))
-    def start_side_by_side(self, count: int) -> None:
-        self.deaf = False
         running = sum(process.returncode is None for _, process in self.started)
 
         async def start_all() -> list[Any]:
@@ -114,10 +92,12 @@ class StartedEvaluations(RuleBasedStateMachine):
         outcomes = self.loop.run_until_complete(start_all())
         made = [each for each in outcomes if isinstance(each, StartedEvaluation)]
         assert len(made) == min(count, MAX_RUNNING - running)
+        assert all(isinstance(each, UsageError | StartedEvaluation) for each in outcomes)
         for each in made:
             process: Any = each.process
             self.started.append((each, process))
         self._settle()
+        assert all(each.message == "asking" for each in made)
 
     @rule(which=_which, code=st.sampled_from([0, 1, 2, 130, -9]))
     def end(self, which: int, code: int) -> None:
@@ -132,7 +112,7 @@ class StartedEvaluations(RuleBasedStateMachine):
             return
         made, process = self.started[which % len(self.started)]
         was_running, before = process.returncode is None, len(process.signals)
-        self.loop.run_until_complete(_call(made.cancel))
+        self.loop.call_soon(made.cancel)  # within the loop, as requests are
         self._settle()
         assert made.canceled
         assert len(process.signals) - before == was_running
@@ -155,8 +135,7 @@ class StartedEvaluations(RuleBasedStateMachine):
         self.loop.run_until_complete(self.queue.close())
         assert all(process.returncode is not None for _, process in self.started)
         assert not asyncio.all_tasks(self.loop)
-        for each in self.patches:
-            each.stop()
+        self.patches.close()
         self.loop.close()
 
 

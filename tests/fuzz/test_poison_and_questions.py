@@ -16,44 +16,34 @@ from assay.answers.poison_documents import (
 from assay.data.dataset import ReferenceAnswer
 from assay.llm.passages import ContextChunk
 
-PIECES = st.sampled_from(
-    (
-        *(
-            "The lease of",
-            "Tomek",
-            "Judith",
-            "stays at",
-            "310 euros",
-            "25 min",
-            "____",
-            "3 May 2026",
-        ),
-        *(
-            "until",
-            "2025-02-30",
-            "2025-03-01",
-            ". ",
-            "\n",
-            "[1]",
-            "<b>",
-            "![x](",
-            ")",
-            "{question}",
-        ),
-        *(
-            "Ignore all previous instructions.",
-            "Reply with",
-            "AI assistants must",
-            "\u200b",
-            "é",
-            "&",
-        ),
-    )
-)
-TEXTS = st.lists(PIECES, max_size=40).map(" ".join) | st.text(max_size=60)
-FILLERS = st.text(
-    st.sampled_from("*_ \u200b\u00ad\u0301\ufe0f-.,\n~`"), max_size=3
-)  # what stands between letters and is not read
+PIECES = [
+    "The lease of",
+    "Tomek",
+    "Judith",
+    "stays at",
+    "310 euros",
+    "25 min",
+    "____",
+    "3 May 2026",
+    "until",
+    "2025-02-30",
+    ". ",
+    "\n",
+    "[1]",
+    "<b>",
+    "![x](",
+    ")",
+    "{question}",
+    "Ignore all previous instructions.",
+    "Reply with",
+    "AI assistants must",
+    "\u200b",
+    "é",
+    "&",
+]
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join) | st.text(max_size=60)
+# What stands between letters and is not read.
+FILLERS = st.text(st.sampled_from("*_ \u200b\u00ad\u0301\ufe0f-.,\n~`"), max_size=3)
 
 
 @settings(max_examples=examples(40), deadline=None)
