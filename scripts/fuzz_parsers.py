@@ -11,6 +11,7 @@ where it is installed.
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -60,15 +61,11 @@ PARSERS: dict[str, Parser] = {
     "address": (_checked(tests.test_no_address_is_too_odd_to_be_redacted), tests.TARGETS),
     "gate": (_checked(tests.test_gates), tests.GATES),
     "retry-after": (_checked(tests.test_retry_after), ("120", "Wed, 21 Oct 2026 07:28:00 GMT")),
-    "qrels": (_checked(tests.test_judgments), tests.QRELS),
-    "rankings": (_checked(tests.test_rankings), tests.RUNS),
     "report": (_checked(tests.test_reports_of_others), (tests.REPORT,)),
-    "csv": (_checked(tests.test_tables_of_questions, suffix=".csv"), tests.QUESTIONS),
-    "jsonl": (_checked(tests.test_tables_of_questions, suffix=".jsonl"), tests.QUESTIONS),
-    "calls": (_checked(tests.test_the_log_of_calls), (tests.CALLS,)),
-    "traces": (_checked(tests.test_traces), tests.TRACES),
-    "criteria": (_checked(tests.test_criteria), tests.CRITERIA),
-    "suite": (_checked(tests.test_suites), tests.SUITES),
+}
+# The readers of files by the names of these: qrels.tsv, questions.csv, ...
+PARSERS |= {
+    name: (partial(tests.check_file, name), corpus) for name, (_, corpus) in tests.FILES.items()
 }
 
 

@@ -201,15 +201,6 @@ def test_two_may_look_at_a_lock_at_once(tmp_path: Path) -> None:
         assert not is_locked(path)
 
 
-def test_posix_modules_are_not_imported_at_the_top() -> None:
-    code = (
-        "import sys; sys.modules['fcntl'] = None\n"
-        "import assay.files, assay.run.calls, assay.cli.app; print('ok')"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "ok\n", done.stderr
-
-
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
 def test_folders_with_texts_are_for_their_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "parents" / "of" / "texts"
