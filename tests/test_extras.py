@@ -98,13 +98,9 @@ def test_every_package_of_the_table_is_in_its_extra() -> None:
         for extra, needed in extras.items()
     }
     brought_along = {"google", "httpx2", "mcp_types"}  # by a2a-sdk and by mcp
-    distributions = {
-        "a2a": "a2a-sdk",
-        "qdrant_client": "qdrant-client",
-    }
     for package, extra in PACKAGES.items():
         if package not in brought_along:
-            name = distributions.get(package, package.replace("_", "-"))
+            name = "a2a-sdk" if package == "a2a" else package.replace("_", "-")
             assert name in named[extra], (package, extra)
 
 

@@ -26,7 +26,9 @@ async def card_of(
 
 
 async def test_the_card_carries_the_fields_of_both_generations(http: httpx.AsyncClient) -> None:
-    url, card = await card_of(http)
+    url, card = await card_of(http, token="sesame")
+    assert card["security"] == [{"bearer": []}]
+    assert "bearer" in str(card["securitySchemes"])
     assert (card["url"], card["protocolVersion"]) == (f"{url}/", "0.3")
     assert card["preferredTransport"] == "JSONRPC"
     assert card["supportedInterfaces"] == [

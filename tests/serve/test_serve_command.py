@@ -1,33 +1,18 @@
 """The commands as users start them: processes of their own."""
 
-import contextlib
 import json
 import os
 import signal
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from tests import forked
+from tests.serve.serving import started
 
+from assay.errors import UsageError
 from assay.serve.listening import check_exposure
-
-
-@contextmanager
-def started(
-    *arguments: str, folder: Path, **variables: str
-) -> Iterator[tuple[forked.ForkedProcess, str]]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
-    command = (forked.ASSAY, "serve", *arguments)
-    with (
-        (folder / "log").open("w") as log,
-        forked.started(*command, cwd=folder, env=kept | variables, stderr=log) as process,
-    ):
-        yield process, process.stdout.readline().strip()
 
 
 @pytest.mark.parametrize("kind", ["purple", "green"])
@@ -52,32 +37,6 @@ def test_a_taken_port_is_told_in_words(tmp_path: Path) -> None:
     assert f"port {port} on 127.0.0.1 is already in use" in second.stderr
 
 
-@contextmanager
-def endless_download() -> Iterator[str]:
-    """The address of a server that sends a byte a second of what it was asked for."""
-
-    def send(client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
-            while not over.wait(1):
-                client.sendall(b"x")
-
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while not over.is_set():
-                client = server.accept()[0]
-                threading.Thread(target=send, args=(client,), daemon=True).start()
-
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=accept, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.getsockname()[1]}/nfcorpus.zip"
-        finally:
-            over.set()
-            server.shutdown(socket.SHUT_RDWR)
-
-
 @pytest.mark.parametrize(
     ("kind", "end"),
     [("purple", None), ("green", signal.SIGINT), ("green", signal.SIGTERM)],
@@ -87,7 +46,8 @@ def test_a_download_that_goes_on_does_not_hold_up_the_end(
     kind: str, end: signal.Signals | None, tmp_path: Path
 ) -> None:
     options = ("--mode", "bm25", "--stop-with-stdin") if kind == "purple" else ()
-    with endless_download() as archive:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        archive = f"http://127.0.0.1:{mute.getsockname()[1]}"
         variables = {"ASSAY_BEIR_URL": archive, "NFCORPUS_ARCHIVE": "", "XDG_CACHE_HOME": "cache"}
         arguments = (kind, *options, "--port", "0", "--dataset", "nfcorpus")
         with started(*arguments, folder=tmp_path, **variables) as (process, url):
@@ -132,15 +92,14 @@ def test_no_server_listens_beyond_this_machine_without_a_token(command: list[str
     assert ("--open" in done.stderr) == (command != ["ui"])
 
 
-@pytest.mark.parametrize(
-    ("host", "is_open", "token"),
-    [("0.0.0.0", True, ""), ("0.0.0.0", False, "secret"), ("127.0.0.1", False, "")],
-)
-def test_a_token_or_the_operator_opens_a_server(
-    host: str, is_open: bool, token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ASSAY_TOKEN", token)
-    check_exposure(host, is_open=is_open)
+def test_a_token_or_the_operator_opens_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSAY_TOKEN", raising=False)
+    check_exposure("127.0.0.1", is_open=False)
+    check_exposure("0.0.0.0", is_open=True)
+    with pytest.raises(UsageError, match="lets other machines call this server"):
+        check_exposure("0.0.0.0", is_open=False)
+    monkeypatch.setenv("ASSAY_TOKEN", "secret")
+    check_exposure("0.0.0.0", is_open=False)
 
 
 def test_answers_need_documents_of_our_own(tmp_path: Path) -> None:

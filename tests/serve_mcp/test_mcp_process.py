@@ -1,12 +1,9 @@
 """The command as users start it: over stdio and over HTTP, with nothing of a query in its logs."""
 
-import asyncio
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -14,8 +11,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.session import ClientRequestContext
 from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextContent
+from tests.serve.serving import started
 
-COMMAND = ["-m", "assay", "serve", "mcp"]
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 CANARY = "canary-7f3a"
 
@@ -44,7 +41,17 @@ async def sampled(
 
 @ERAS
 async def test_stdio_serves_either_era(corpus: Path, tmp_path: Path, mode: str) -> None:
-    arguments = [*COMMAND, "--stdio", "--mode", "bm25", "--dataset", str(corpus)]
+    arguments = [
+        "-m",
+        "assay",
+        "serve",
+        "mcp",
+        "--stdio",
+        "--mode",
+        "bm25",
+        "--dataset",
+        str(corpus),
+    ]
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     with (tmp_path / "stderr").open("w+") as stderr:
         transport = stdio_client(parameters, errlog=stderr)
@@ -59,39 +66,9 @@ async def test_stdio_serves_either_era(corpus: Path, tmp_path: Path, mode: str) 
     assert CANARY not in (tmp_path / "stderr").read_text()
 
 
-@asynccontextmanager
-async def started(*options: str, **variables: str) -> AsyncIterator[tuple[str, list[str]]]:
-    """The address of a server process, and the lines that it logs."""
-    environment = {key: value for key, value in os.environ.items() if not key.endswith("_TOKEN")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *COMMAND,
-        "--port",
-        "0",
-        "--mode",
-        "bm25",
-        *options,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**environment, **variables},
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    lines: list[str] = []
-    address = (await process.stdout.readline()).decode().strip()
-    try:
-        yield address, lines
-    finally:
-        process.terminate()
-        lines += (await process.stderr.read()).decode().splitlines()
-        await process.stdout.read()
-        # uvicorn ends cleanly and then hands the signal on, as a shell expects.
-        assert await process.wait() in (0, -signal.SIGTERM)
-
-
 @pytest.mark.slow
 async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
-    corpus: Path, http: httpx.AsyncClient
+    corpus: Path, tmp_path: Path, http: httpx.AsyncClient
 ) -> None:
     steps: list[str] = []
 
@@ -99,7 +76,8 @@ async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
         steps.append(str(message))
 
     query = f"coffee {CANARY}"
-    async with started("--dataset", str(corpus)) as (url, lines):
+    options = ("--port", "0", "--mode", "bm25", "--dataset", str(corpus))
+    with started("mcp", *options, folder=tmp_path) as (process, url):
         for mode in ("legacy", "2026-07-28"):
             async with Client(f"{url}/mcp", mode=mode, sampling_callback=sampled) as client:
                 for tool in ("search_nfcorpus", "nc_semantic_search_answer"):
@@ -119,6 +97,10 @@ async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
         await http.post(f"{url}/mcp", content=f'{{"{CANARY}":')
         await http.post(f"{url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": CANARY})
         await http.get(f"{url}/{CANARY}", headers={"Host": CANARY, "Origin": f"http://{CANARY}"})
+        process.terminate()
+        # uvicorn ends cleanly and then hands the signal on, as a shell expects.
+        assert process.wait(20) in (0, -signal.SIGTERM)
+    lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) > 20
     assert [line for line in lines if CANARY in line] == []
     assert [line for line in lines if '"level":"debug"' in line] == []

@@ -16,13 +16,10 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({}, "query: field required"),
-    ({"query": 7}, "query: input should be a valid string"),
     ({"query": ["canary"]}, "query: input should be a valid string"),
     ({"query": " \x1c\x9f "}, "query: string should have at least 1 character"),
     ({"query": "canary" * 170_000}, "query: string should have at most 10000 characters"),
-    ({"query": "x", "top_k": 0}, "top_k: input should be greater than or equal to 1"),
     ({"query": "x", "top_k": 101}, "top_k: input should be less than or equal to 100"),
-    ({"query": "x", "top_k": "canary"}, "top_k: input should be a valid integer"),
     ({"query": "x", "top_k": True}, "top_k: input should be a valid integer"),
     ({"query": "x", "top_k": 2.5}, "top_k: input should be a valid integer"),
 ]

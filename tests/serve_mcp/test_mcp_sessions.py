@@ -1,6 +1,7 @@
 """Sessions of the older era are bounded in number, and dropped when nothing happens in them."""
 
 import asyncio
+from typing import Any
 
 import httpx
 from mcp import Client
@@ -10,7 +11,7 @@ from tests.serve_mcp.serving import load_tiny
 from assay.serve.mcp.app import mcp_app
 
 HEADERS = {"Accept": "application/json, text/event-stream"}
-HELLO = {
+HELLO: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -61,3 +62,16 @@ async def test_clients_of_the_newer_era_take_up_no_session() -> None:
         for client in (old, new):
             found = await client.call_tool("search_nfcorpus", {"query": "coffee"})
             assert not found.is_error
+
+
+async def test_a_client_of_the_first_revision_is_served(url: str, http: httpx.AsyncClient) -> None:
+    """2024-11-05 knows neither the version header nor structured content."""
+    params = {**HELLO["params"], "protocolVersion": "2024-11-05"}
+    opened = await http.post(f"{url}/mcp", json={**HELLO, "params": params}, headers=HEADERS)
+    assert '"protocolVersion":"2024-11-05"' in opened.text
+    headers = {**HEADERS, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+    done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await http.post(f"{url}/mcp", json=done, headers=headers)).status_code == 202
+    search = {"name": "search_nfcorpus", "arguments": {"query": "coffee"}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": search}
+    assert "MED-3" in (await http.post(f"{url}/mcp", json=call, headers=headers)).text
