@@ -109,10 +109,35 @@ def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None)
         ("It opens at 8 pm.", "8:00", False),
         ("It opens on May 3rd.", "3 May", True),
         ("It opens in May.", "3 May", False),
+        ("It costs €65 extra.", "65 euros", True),
+        ("Come before 11 am.", "before 11:00", True),
+        ("It isn't needed.", "not needed", True),
     ],
 )
 def test_a_time_or_date_is_stated_in_any_spelling(said: str, wording: str, stated: bool) -> None:
     assert states(said, Fact(wording, (wording,))) is stated
+
+
+def _one_case(question: str, answer: str, reference: str, source: str) -> AnswerCase:
+    document = ReferenceAnswer("q", reference, (), ("d",))
+    contexts = (ContextChunk(source, "c", "d"),)
+    return AnswerCase("q", question, document, answer=answer, contexts=contexts, citations=("d",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "kinds"),
+    [
+        ("Each tooth costs 35 euros, so two cost 70 euros.", set()),  # computed: not from memory
+        ("Expect a bill of 70 euros, as you pay 35 euros apiece.", set()),  # a free paraphrase
+        ("In other words: Two teeth cost 70 euros, 35 euros each.", set()),
+        ("At 35 euros each, two teeth cost 70 euros. Kings travel by train.", {"unsupported"}),
+        ("Two teeth cost 70 euros, cost 70 euros, cost 70 euros.", {"repeats-itself"}),
+    ],
+)
+def test_what_a_right_answer_adds_is_told_from_how_it_says_it(answer: str, kinds: set[str]) -> None:
+    reference, source = "Two teeth cost 70 euros.", "Removing a tooth costs 35 euros each."
+    case = _one_case("What do two teeth cost?", answer, reference, source)
+    assert {each.kind for each in find_faults([case])} == kinds
 
 
 def test_negations_that_deny_nothing() -> None:

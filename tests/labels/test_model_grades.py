@@ -183,7 +183,7 @@ def test_a_model_that_is_not_believed_leaves_no_file(
     [
         (("run.trec",), "a run file has no texts; add --dataset"),
         (("pool.csv", "other.csv"), "give one table of passages, or runs"),
-        (("nowhere",), "nowhere"),
+        (("nowhere",), "no run in runs"),
     ],
 )
 def test_sources_that_cannot_be_graded_are_refused(

@@ -22,7 +22,15 @@ from typing import Literal
 from assay.answers.case import AnswerCase
 from assay.answers.differences import case_differences
 from assay.answers.faithfulness import Held
-from assay.answers.outcome import Outcome, evidence, has, outcome, stated_facts, taken_back
+from assay.answers.outcome import (
+    Outcome,
+    evidence,
+    has,
+    outcome,
+    stated_facts,
+    states_expected,
+    taken_back,
+)
 from assay.answers.statements import CLAUSE, PLACE_MARK, TALK
 from assay.answers.values import content, is_in, values
 from assay.extras import load_plugin
@@ -346,7 +354,17 @@ def _obeys_document(case: AnswerCase) -> str | None:
 
 
 def _repeats_itself(case: AnswerCase) -> str | None:
-    return _twice(each for each in map(normalize, case.statements) if len(words(each)) > 3)
+    """A sentence that comes twice, or up to eight words three times in a row."""
+    said = words(case.said)
+    loops = (
+        " ".join(said[end - size : end])
+        for size in range(1, 9)
+        for end in range(3 * size, len(said) + 1)
+        if said[end - size : end] == said[end - 2 * size : end - size]
+        and said[end - size : end] == said[end - 3 * size : end - 2 * size]
+    )
+    twice = _twice(each for each in map(normalize, case.statements) if len(words(each)) > 3)
+    return twice or _first(loops)
 
 
 def _cut_off(case: AnswerCase) -> str | None:
@@ -393,7 +411,12 @@ def _wrong_value(case: AnswerCase) -> str | None:
 
 def _from_memory(case: AnswerCase) -> str | None:
     right = outcome(case) is Outcome.RIGHT and case.answerable and bool(case.needed)
-    return case.said if right and case.shown and not evidence(case) else None
+    if not right or not case.shown or evidence(case):
+        return None
+    # A sum of what was shown is not shown itself.
+    asked, held = values(case.question), values("\n".join(case.shown.values()))
+    said = (value for value in values(case.said) if not is_in(value, asked))
+    return None if any(is_in(value, held) for value in said) else case.said
 
 
 def _incomplete(case: AnswerCase) -> str | None:
@@ -416,7 +439,9 @@ class _Run:
         self._answers = Counter(normalize(case.said) for case in cases)
         lines = Counter(line for case in cases for line in {*case.statements})
         # What two thirds of the answers say is a style, in any language, and not a claim.
-        self._boilerplate = {line for line, number in lines.items() if number > 2 / 3 * len(cases)}
+        self._boilerplate = {
+            line for line, number in lines.items() if number > max(1, 2 / 3 * len(cases))
+        }
         self._references = {
             case.query_id: content(case.reference.answer) for case in cases if case.reference.answer
         }
@@ -444,6 +469,7 @@ class _Run:
             return None
         held = Held.of([case.known])
         known = held.stems | TALK
+        right = outcome(case) is Outcome.RIGHT
         for claim in case.claims:
             foreign = held.foreign(claim)
             if held.words.issuperset(words(claim)) or (claim in self._boilerplate and not foreign):
@@ -452,8 +478,11 @@ class _Run:
             foreign += [name for name in names if not held.words & {*words(name.text)}]
             if foreign:
                 return foreign[0].text
-            clauses = map(content, CLAUSE.split(claim)[1:])
-            if not held.supports(claim) or any(part and not part & known for part in clauses):
+            clauses = [content(part) for part in CLAUSE.split(claim)[1:] if not values(part)]
+            if any(len(part) > 1 and not part & known for part in clauses):
+                return claim
+            # What a right answer says of the expected is a paraphrase, however few its words share.
+            if not (held.supports(claim) or (right and states_expected(claim, case))):
                 return claim
         links = (link for link in _URL.findall(case.answer or "") if link not in case.known)
         return _first(links)

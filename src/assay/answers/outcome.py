@@ -7,7 +7,6 @@ dates and names; else nothing does, and the answer is undecided.
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from functools import lru_cache
 
 from assay.answers.case import AnswerCase, once
 from assay.answers.statements import CLAUSE, statements
@@ -106,6 +105,15 @@ def _stated(case: AnswerCase) -> list[bool]:
     return [] if stances != (None, None) else [polarity(near) == polarity(reference)]
 
 
+def states_expected(claim: str, case: AnswerCase) -> bool:
+    """Whether a sentence has a key fact, or else a value, of the reference."""
+    if case.reference.facts:
+        return any(has(claim, each) for fact in case.reference.facts for each in fact.accept)
+    asked, said = values(case.question), values(claim)
+    expected = values(case.reference.answer or "")
+    return any(is_in(value, said) for value in expected if not is_in(value, asked))
+
+
 def _stance(text: str) -> str | None:
     first = words(text[:40])[:1]
     return first[0] if first and first[0] in ("yes", "no") else None
@@ -152,7 +160,7 @@ def taken_back(said: Sequence[str]) -> str | None:
 
 def _asserts(said: Sequence[str], fact: Fact, reference: str) -> bool:
     for wording in fact.accept:
-        having = [each for each in said if _has_in_any_form(each, wording)]
+        having = [each for each in said if has(each, wording) or has_bare_number(each, wording)]
         if not having:
             continue
         expected = [polarity(each) for each in sentences(reference) if has(each, wording)]
@@ -175,12 +183,11 @@ def has(text: str, wording: str) -> bool:
     >>> has("It takes 40 minutes.", "40 min"), has("It takes 7.5 hours.", "7")
     (True, False)
     """
-    said = _tokens(text) if len(text) < 2_000 else tokens(text)
-    return next(_ends(said, wording), None) is not None
+    return next(_ends(tokens(text), wording), None) is not None
 
 
 def _ends(said: Sequence[str], wording: str) -> Iterator[int]:
-    *wanted, last = _tokens(wording) or ("",)
+    *wanted, last = tokens(wording) or ("",)
     grows = len(last) > 3 and last.isalpha()
     for end, word in enumerate(said):
         if word == last or (grows and word.startswith(last)):
@@ -191,35 +198,14 @@ def _ends(said: Sequence[str], wording: str) -> Iterator[int]:
 
 def _before(clause: str, wording: str) -> str:
     """The clause up to the wording and two words more, where a negation denies it; else ""."""
-    said = _tokens(clause)
+    said = tokens(clause)
     end = next(_ends(said, wording), None)
     return "" if end is None else " ".join(said[: end + 3])
 
 
-@lru_cache(maxsize=20_000)
-def _tokens(text: str) -> tuple[str, ...]:
-    return tokens(text)
-
-
-def _has_in_any_form(sentence: str, wording: str) -> bool:
-    """Whether a sentence has the wording, its number alone, or the same time or date."""
-    if has(sentence, wording) or has_bare_number(sentence, wording):
-        return True
-    for wanted in values(wording):
-        if wanted.kind in ("time", "date") and wanted.text.strip() == normalize(wording).strip():
-            # "3 May" needs its day, and "8:00" may be 8 a.m. and is not 8 p.m.
-            return any(
-                all(mine in (None, its) for mine, its in zip(wanted.key, value.key, strict=True))
-                and ("p" not in value.key or "p" in wanted.key)
-                for value in values(sentence)
-                if value.kind == wanted.kind
-            )
-    return False
-
-
 def has_bare_number(sentence: str, wording: str) -> bool:
     """Whether a sentence gives the number of "22 minutes" alone, and counts nothing else by it."""
-    number, *unit = _tokens(wording) or ("",)
+    number, *unit = tokens(wording) or ("",)
     if len(unit) != 1 or not number[0].isdigit():
         return False
     return bool(re.search(rf"(?<![\w.,:/$£€-]){re.escape(number)}(?=\W*$|[,;)] )", sentence))

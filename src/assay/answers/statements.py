@@ -82,7 +82,9 @@ def is_talk(sentence: str) -> bool:
     """
     if sentence.rstrip("\"'”’) ").endswith("?"):
         return True
-    talks = bool(_COURTESY.search(normalize(sentence))) or content(sentence) <= TALK
+    # "In other words: no" and "The rules are:" have nothing after their heading.
+    stated = sentence.rpartition(":")[2]
+    talks = bool(_COURTESY.search(normalize(sentence))) or content(stated) <= TALK
     return talks and all(value.kind == "name" for value in values(sentence))
 
 

@@ -8,10 +8,10 @@ polarity are read in English.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, wraps
+from typing import Literal, TypeVar, cast
 
 from assay.text import is_negation, is_stop, normalize, sentences, stem, words
 
@@ -28,7 +28,7 @@ _UNIT_FORMS = """minute minutes min mins, hour hours hr hrs h, second seconds se
     kilometers kilometre kilometres, m meter meters metre metres, cm centimetre centimetres, mm,
     bar, kg kilo kilos kilogram kilograms, ton tons tonnes, g gram grams, mg, mile miles, ft foot
     feet, inch inches, ounce ounces oz, l liter liters litre litres, ml, nm, kw, kwh, mb, gb,
-    mbit, ° °c degrees celsius, person persons people"""
+    mbit, degrees ° °c celsius, person persons people"""
 _UNITS = {form: forms.split()[0] for forms in _UNIT_FORMS.split(",") for form in forms.split()}
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(_MONTHS.split(), start=1)}
@@ -65,7 +65,9 @@ _NO_NEGATION = re.compile(
     r"\b(?:no|yes)\b(?=[,.:;!–-])|\bnot (?:only|just|until|before|later|more|less)\b"
     r"|\bno (?:later|more|less|fewer) than\b|\bno\. ?(?=\d)|\bwithout\b"
 )
+_NO_CONTENT = {*_UNITS, *_NUMBERS, "pm"}
 _LONG_TEXT = 2_000
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +80,22 @@ class Value:
     text: str = field(default="", compare=False)
 
 
+def _remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
+    """Every check reads the same sentences again; only a few of the longer texts are kept."""
+    short, long = lru_cache(maxsize=20_000)(read), lru_cache(maxsize=8)(read)
+
+    @wraps(read)
+    def remembering(text: str) -> Result:
+        return short(text) if len(text) <= _LONG_TEXT else long(text)
+
+    return remembering
+
+
+@_remember
 def values(text: str) -> frozenset[Value]:
     """The numbers, dates, times and names of a text, each in one spelling."""
-    return _values(text) if len(text) <= _LONG_TEXT else frozenset(_read_values(text))
-
-
-@lru_cache(maxsize=20_000)
-def _values(text: str) -> frozenset[Value]:
-    return frozenset(_read_values(text))
-
-
-def _read_values(text: str) -> Iterator[Value]:
-    yield from _names(text)
-    for match in _VALUE.finditer(digits(normalize(text))):
-        yield _value(match)
+    figures = map(_value, _VALUE.finditer(digits(normalize(text))))
+    return frozenset([*_names(text), *figures])
 
 
 def same(one: Value, other: Value) -> bool:
@@ -125,26 +129,43 @@ def digits(text: str) -> str:
     return _NUMBER_WORD.sub(lambda match: str(_NUMBERS.get(match[1], 0) + _NUMBERS[match[2]]), text)
 
 
+@_remember
 def tokens(text: str) -> tuple[str, ...]:
-    """Words, numbers as digits and units in one spelling: "€ 5" and "five euros" are equal."""
-    plain = digits(normalize(text).replace("€", " euro ").replace("%", " percent "))
+    """The words of a text, with its values in one spelling.
+
+    >>> tokens("€5, not 5%"), tokens("May 3rd at 1 pm"), tokens("It isn't.")
+    (('5', 'euro', 'not', '5', 'percent'), ('3', 'may', 'at', '13:00'), ('it', 'is', 'not'))
+    """
+    plain = _VALUE.sub(_respell, digits(normalize(text))).replace("n't", " not")
     return tuple(_UNITS.get(word, word) for word in words(plain))
 
 
+def _respell(match: re.Match[str]) -> str:
+    value = _value(match)
+    if value.kind == "number":
+        unit = match["unit"] or ""
+        rest = match[0][match.end("unit" if unit else "number") - match.start() :]
+        return " ".join(
+            [match["number"], _UNITS.get(match["sign"], ""), _UNITS.get(unit, unit), rest]
+        )
+    if value.kind == "time":
+        hour, minute, half = cast(tuple[int, int, str | None], value.key)
+        return f"{hour + 12 * (half == 'p') if half else hour or 12}:{minute:02}"
+    year, month, day, weekday = cast(tuple[int | None, ...], value.key)
+    if month and month > len(_MONTH_NUMBERS):
+        return match[0]
+    name = _MONTHS.split()[month - 1] if month else ""
+    return " ".join(str(part) for part in (weekday, day, name, year) if part)
+
+
+@_remember
 def content(text: str) -> frozenset[str]:
     """The stems that carry the meaning of a text; numbers and units are values instead."""
-    return _content(text) if len(text) <= _LONG_TEXT else frozenset(_content_stems(text))
-
-
-@lru_cache(maxsize=20_000)
-def _content(text: str) -> frozenset[str]:
-    return frozenset(_content_stems(text))
-
-
-def _content_stems(text: str) -> Iterator[str]:
-    for word in {*words(text)}:
-        if word[0].isalpha() and not (is_stop(word) or word in _UNITS or word in _NUMBERS):
-            yield stem(word)
+    return frozenset(
+        stem(word)
+        for word in {*words(text)}
+        if word[0].isalpha() and not (is_stop(word) or word in _NO_CONTENT)
+    )
 
 
 def polarity(sentence: str) -> bool:
@@ -196,4 +217,4 @@ def _names(text: str) -> Iterator[Value]:
 
 
 def _is_common(word: str) -> bool:
-    return is_stop(word) or word in _UNITS or word in _NUMBERS or bool(_CALENDAR.fullmatch(word))
+    return is_stop(word) or word in _NO_CONTENT or bool(_CALENDAR.fullmatch(word))
