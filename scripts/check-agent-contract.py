@@ -4,7 +4,7 @@
     python3 scripts/check-agent-contract.py
 
 Exit code 0: all pass. 1: one fails, or cannot be reached. 2: no targets, or a malformed one.
-`assay check` does the same with options.
+It is `assay check`, whose options it takes.
 """
 
 import sys
@@ -12,29 +12,16 @@ import sys
 
 def main() -> int:
     try:
-        from assay.cli.console import show
-        from assay.cli.contract import (
-            check_all,
-            check_exit_code,
-            rendered_report,
-            targets_from_environment,
-        )
-        from assay.errors import AssayError
+        from assay.cli.app import main as assay
     except ImportError as error:
         print(f"error: {error}; run `make setup`, then use .venv/bin/python", file=sys.stderr)
         return 2
-    targets = targets_from_environment()
-    if not targets:
-        print('error: set AGENT_CONTRACT_TARGETS="url=TASK,url=TASK"', file=sys.stderr)
-        return 2
+    sys.argv[:1] = ["assay", "check"]
     try:
-        reports = check_all(targets, skip=[])
-    except AssayError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for report in reports:
-        show(*rendered_report(report))
-    return min(check_exit_code(reports), 1)
+        assay()
+    except SystemExit as end:
+        return 1 if end.code == 3 else int(end.code or 0)
+    return 0
 
 
 if __name__ == "__main__":

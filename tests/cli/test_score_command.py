@@ -137,7 +137,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
         (("RUN",), UsageError, "pass --qrels FILE, or --dataset"),
         (("RUN", "--qrels", "QRELS", "--metrics", "ndgc@5"), UsageError, "Did you mean 'nDCG'"),
         (("RUN", "--qrels", "absent.qrels"), DataError, "absent.qrels"),
-        (("QRELS", "--qrels", "QRELS"), DataError, "columns"),
+        (("QRELS", "--qrels", "QRELS"), DataError, "must be: query Q0 document"),
         (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),
         (("RUN", "--qrels", "QRELS", "--strict"), UsageError, "--strict has no effect on a rank"),
         (("RUN", "--qrels", "QRELS", "--gate", "success_rate>0"), UsageError, "not on a metric"),

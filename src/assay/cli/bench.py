@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from assay.cli.console import evaluation_events, say
 from assay.cli.eval import evaluation_result, run_in_terminal
-from assay.cli.options import OutOption, choose_dataset
+from assay.cli.options import OUT_OPTION, choose_dataset
 from assay.cli.verb import Result, argument, option
 from assay.errors import UsageError
 from assay.evaluation import bench as suites
@@ -25,22 +25,17 @@ if TYPE_CHECKING:
 
 
 def bench(
-    suite: Annotated[
-        str | None,
-        argument(
-            "SUITE",
-            "A suite file (.toml), or a built-in suite: quick (bundled data) or beir (downloads "
-            "data).",
-        ),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        option(
-            "Finish this bench instead of starting a new one: its folder, its name or 'latest'.",
-            metavar="BENCH",
-        ),
-    ] = None,
-    out: OutOption = Path("runs"),
+    suite: str | None = argument(
+        "SUITE",
+        "A suite file (.toml), or a built-in suite: quick (bundled data) or beir (downloads data).",
+        default=None,
+    ),
+    resume: str | None = option(
+        None,
+        "Finish this bench instead of starting a new one: its folder, its name or 'latest'.",
+        metavar="BENCH",
+    ),
+    out: Path = OUT_OPTION,
 ) -> Result:
     """Evaluate every target of a suite on every data set.
 
@@ -87,23 +82,18 @@ def _run_cell(out: Path, config: "RunConfig", data: "Dataset", earlier: RunFolde
 
 
 def merge(
-    runs: Annotated[
-        list[str],
-        argument(
-            "RUN",
-            "The run of each shard: its folder, its name or a prefix of its name; or all parts of "
-            "an index that `assay index --shard` made.",
-        ),
-    ],
-    out: OutOption = Path("runs"),
-    dataset: Annotated[
-        str | None,
-        option("The data set, if it is not where the shards found it.", metavar="NAME|PATH"),
-    ] = None,
-    target: Annotated[
-        str | None,
-        option("The agent's name, if the shards were evaluated at different URLs.", metavar="NAME"),
-    ] = None,
+    runs: list[str] = argument(
+        "RUN",
+        "The run of each shard: its folder, its name or a prefix of its name; or all parts of "
+        "an index that `assay index --shard` made.",
+    ),
+    out: Path = OUT_OPTION,
+    dataset: str | None = option(
+        None, "The data set, if it is not where the shards found it.", metavar="NAME|PATH"
+    ),
+    target: str | None = option(
+        None, "The agent's name, if the shards were evaluated at different URLs.", metavar="NAME"
+    ),
 ) -> Result:
     """Merge the shards of one evaluation into one run. Its figures are those of a run that was
     never split. Parts of an index are merged into the index.

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
 from rich.table import Table
@@ -34,34 +34,27 @@ TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
 
 
 def check(
-    targets: Annotated[
-        list[str] | None,
-        argument("URL=TASK", f"Agents to check. Default: {TARGETS_VARIABLE}, apart by commas."),
-    ] = None,
-    inputs: Annotated[
-        str | None,
-        option(
-            "Inputs to send instead of the built-in sample inputs for the task.",
-            "ASSAY_CHECK_INPUTS",
-            "JSON",
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None, option("Skip this check. Repeatable.", metavar="NAME")
-    ] = None,
-    all_checks: Annotated[
-        bool, switch("--all", "Also list the checks that passed, and show warnings in full.")
-    ] = False,
-    level: Annotated[
-        str,
-        option(
-            "The weakest level that fails: must (the contract demands it), should (it "
-            "recommends it) or ours (Assay's own rules).",
-            "ASSAY_CHECK_LEVEL",
-            "LEVEL",
-            choices=tuple(level.value for level in RuleLevel),
-        ),
-    ] = "must",
+    targets: list[str] | None = argument(
+        "URL=TASK", f"Agents to check. Default: {TARGETS_VARIABLE}, apart by commas.", default=None
+    ),
+    inputs: str | None = option(
+        None,
+        "Inputs to send instead of the built-in sample inputs for the task.",
+        "ASSAY_CHECK_INPUTS",
+        "JSON",
+    ),
+    skip: list[str] | None = option(None, "Skip this check. Repeatable.", metavar="NAME"),
+    all_checks: bool = switch(
+        "--all", "Also list the checks that passed, and show warnings in full."
+    ),
+    level: str = option(
+        "must",
+        "The weakest level that fails: must (the contract demands it), should (it "
+        "recommends it) or ours (Assay's own rules).",
+        "ASSAY_CHECK_LEVEL",
+        "LEVEL",
+        choices=("must", "should", "ours"),
+    ),
 ) -> Result:
     """Check that agents conform to the HTTP agent contract.
 
@@ -70,58 +63,33 @@ def check(
     Exit codes: 0 success, 1 a rule of the chosen level is broken, 2 usage or input error, 3 an
     agent could not be reached.
     """
-    given = targets or targets_from_environment()
-    if not given:
+    given = targets or os.environ.get(TARGETS_VARIABLE, "").split(",")
+    if not (given := [each.strip() for each in given if each.strip()]):
         raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
-    parsed: JsonObject | None = None
-    if inputs is not None and (parsed := parse_object(inputs)) is None:
+    parsed = [parse_check_target(target) for target in given]
+    sent: JsonObject | None = None
+    if inputs is not None and (sent := parse_object(inputs)) is None:
         raise UsageError('--inputs must be a JSON object, such as {"query": "..."}')
-    reports = check_all(given, inputs=parsed, skip=skip or [], level=level)
-    text = (part for report in reports for part in rendered_report(report, all_checks=all_checks))
-    return Result(report_json(reports), text, check_exit_code(reports))
+    select_rules(skip or ())
 
-
-def targets_from_environment() -> list[str]:
-    """The targets in AGENT_CONTRACT_TARGETS."""
-    given = os.environ.get(TARGETS_VARIABLE, "")
-    return [part.strip() for part in given.split(",") if part.strip()]
-
-
-def check_all(
-    targets: list[str],
-    *,
-    inputs: JsonObject | None = None,
-    skip: list[str],
-    level: str = "must",
-) -> list[TargetReport]:
-    """Check all targets, one after the other."""
-    parsed = [parse_check_target(target) for target in targets]
-    select_rules(skip)
-    threshold = RuleLevel(level)
-
-    async def run() -> list[TargetReport]:
+    async def check_each() -> list[TargetReport]:
         reports = []
         for url, task in parsed:
             say(f"checking {task} at {redact_url(url)}")
             auth = token_for(url, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
-            reports.append(
-                await check_agent(url, task, inputs=inputs, skip=skip, level=threshold, auth=auth)
-            )
+            rules: dict[str, Any] = {"skip": skip or (), "level": RuleLevel(level)}
+            reports.append(await check_agent(url, task, inputs=sent, auth=auth, **rules))
         return reports
 
-    return asyncio.run(run())
-
-
-def check_exit_code(reports: list[TargetReport]) -> int:
-    """0 when every check passed, 1 when one failed, 3 when an agent could not be reached."""
+    reports = asyncio.run(check_each())
+    text = (part for report in reports for part in _rendered(report, all_checks))
+    exit_code = 0 if all(report.passed for report in reports) else 1
     if any(report.unreachable for report in reports):
-        return 3
-    return 0 if all(report.passed for report in reports) else 1
+        exit_code = 3
+    return Result(report_json(reports), text, exit_code)
 
 
-def rendered_report(
-    report: TargetReport, *, all_checks: bool = False
-) -> "Iterator[RenderableType]":
+def _rendered(report: TargetReport, all_checks: bool) -> "Iterator[RenderableType]":
     """What was found on an agent; `all_checks` lists the checks that passed, too."""
     yield Text.assemble((report.task_type, "bold"), f" at {report.url}")
     for result in report.findings():

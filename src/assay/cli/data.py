@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from assay.cli.console import Unwrapped, progress_bar, warn
-from assay.cli.options import ColumnsOption
+from assay.cli.options import COLUMNS_OPTION
 from assay.cli.verb import Result, argument, option, switch
 from assay.data.beir import read_documents, write_new_beir
 from assay.data.dataset import Dataset, sample_dataset
@@ -24,18 +24,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _LABEL_WIDTH = 22
-Source = Annotated[
-    str,
-    argument(
-        "SRC",
-        "A table of questions (.csv, .tsv, .jsonl, .parquet), a BEIR or MTEB folder, a BEIR zip, "
-        "nfcorpus, notes, beir:NAME, hf:ORG/NAME or ir_datasets:NAME.",
-    ),
-]
-NewFolder = Annotated[
-    Path, option("The new folder, in BEIR format.", "ASSAY_DATA_OUT", "DIR", "--out")
-]
-Split = Annotated[str, option("Which split of the judgments to use.", "ASSAY_SPLIT", "NAME")]
+SOURCE_OPTION = argument(
+    "SRC",
+    "A table of questions (.csv, .tsv, .jsonl, .parquet), a BEIR or MTEB folder, a BEIR zip, "
+    "nfcorpus, notes, beir:NAME, hf:ORG/NAME or ir_datasets:NAME.",
+)
+NEW_FOLDER_OPTION = option(..., "The new folder, in BEIR format.", "ASSAY_DATA_OUT", "DIR", "--out")
+SPLIT_OPTION = option("test", "Which split of the judgments to use.", "ASSAY_SPLIT", "NAME")
 
 
 def list_datasets() -> Result:
@@ -46,24 +41,26 @@ def list_datasets() -> Result:
     return Result(KNOWN, text, notes=[note])
 
 
-def info(source: Source, columns: ColumnsOption = None, split: Split = "test") -> Result:
+def info(
+    source: str = SOURCE_OPTION,
+    columns: list[str] | None = COLUMNS_OPTION,
+    split: str = SPLIT_OPTION,
+) -> Result:
     """Describe a data set: counts, grades, ceilings, queries needed."""
     facts = describe_dataset(_load(source, columns), split)
     return Result(facts, _rendered(facts))
 
 
 def import_dataset(
-    source: Source,
-    out: NewFolder,
-    columns: ColumnsOption = None,
-    corpus: Annotated[
-        Path | None,
-        option(
-            "The documents: a table with doc_id, text and optionally title.",
-            "ASSAY_CORPUS",
-            "FILE",
-        ),
-    ] = None,
+    source: str = SOURCE_OPTION,
+    out: Path = NEW_FOLDER_OPTION,
+    columns: list[str] | None = COLUMNS_OPTION,
+    corpus: Path | None = option(
+        None,
+        "The documents: a table with doc_id, text and optionally title.",
+        "ASSAY_CORPUS",
+        "FILE",
+    ),
 ) -> Result:
     """Convert a data set to a folder in BEIR format."""
     dataset = _load(source, columns)
@@ -87,9 +84,9 @@ def import_dataset(
 
 
 def check_data(
-    source: Source,
-    columns: ColumnsOption = None,
-    strict: Annotated[bool, switch("--strict", "Exit with 1 for warnings as well.")] = False,
+    source: str = SOURCE_OPTION,
+    columns: list[str] | None = COLUMNS_OPTION,
+    strict: bool = switch("--strict", "Exit with 1 for warnings as well."),
 ) -> Result:
     """List the errors in a data set, with line numbers.
 
@@ -112,24 +109,21 @@ def check_data(
 
 
 def sample(
-    source: Source,
-    out: NewFolder,
-    queries: Annotated[
-        int,
-        option("How many queries to keep.", "ASSAY_NUM_QUERIES", "N", "--num-queries", "-n", min=1),
-    ] = 50,
-    documents: Annotated[
-        int,
-        option(
-            "How many documents to keep: all that are judged for the queries, then others.",
-            "ASSAY_SAMPLE_DOCUMENTS",
-            "N",
-            min=0,
-        ),
-    ] = 1000,
-    split: Split = "test",
-    seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S", min=0)] = 42,
-    columns: ColumnsOption = None,
+    source: str = SOURCE_OPTION,
+    out: Path = NEW_FOLDER_OPTION,
+    queries: int = option(
+        50, "How many queries to keep.", "ASSAY_NUM_QUERIES", "N", "--num-queries", "-n", min=1
+    ),
+    documents: int = option(
+        1000,
+        "How many documents to keep: all that are judged for the queries, then others.",
+        "ASSAY_SAMPLE_DOCUMENTS",
+        "N",
+        min=0,
+    ),
+    split: str = SPLIT_OPTION,
+    seed: int = option(42, "Random seed of the sample.", "ASSAY_SEED", "S", min=0),
+    columns: list[str] | None = COLUMNS_OPTION,
 ) -> Result:
     """Draw a small data set from a large one."""
     dataset = _load(source, columns)

@@ -9,7 +9,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -50,22 +50,18 @@ _HELP = {
 @with_settings(_SETTINGS, _HELP)
 def doctor(
     context: click.Context,
-    url: Annotated[
-        str | None,
-        argument(
-            "URL",
-            "The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), or any other "
-            "target. If omitted: show the current settings, the kinds of targets, plug-ins and "
-            "extras.",
-        ),
-    ] = None,
-    query: Annotated[
-        str | None,
-        option(
-            "The query of the sample call. Default: one of --dataset, else one about vitamin D.",
-            metavar="TEXT",
-        ),
-    ] = None,
+    url: str | None = argument(
+        "URL",
+        "The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), or any other "
+        "target. If omitted: show the current settings, the kinds of targets, plug-ins and "
+        "extras.",
+        default=None,
+    ),
+    query: str | None = option(
+        None,
+        "The query of the sample call. Default: one of --dataset, else one about vitamin D.",
+        metavar="TEXT",
+    ),
     **options: Any,
 ) -> Result:
     """Diagnose an agent or this installation. Each problem comes with its remedy.

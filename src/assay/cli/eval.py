@@ -10,15 +10,15 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from assay.cli.console import evaluation_events, say, warn, write_output
 from assay.cli.options import (
-    EngineOption,
-    MetricsOption,
-    OutOption,
+    ENGINE_OPTION,
+    METRICS_OPTION,
+    OUT_OPTION,
     choose_dataset,
     judge_spec,
     read_config,
@@ -51,61 +51,50 @@ _NAMES = [setting.name for setting in command_settings()]
 @with_settings(_NAMES, grouped=True)
 def evaluate(
     context: click.Context,
-    target: Annotated[
-        str | None,
-        argument(
-            "TARGET",
-            f"The agent under test: {targets_help()}. Default: the reference agent over A2A "
-            f"({DEFAULT_TARGET}), or with --answers {DEFAULT_ANSWERING_TARGET}.",
-            "ASSAY_TARGET",
-        ),
-    ] = None,
-    metrics: MetricsOption = None,
-    out: OutOption = Path("runs"),
-    resume: Annotated[
-        str | None,
-        option(
-            "Finish this run instead of starting a new one: its folder, its name or 'latest'.",
-            metavar="RUN",
-            group="Usual options",
-        ),
-    ] = None,
-    shard: Annotated[
-        str | None,
-        option(
-            "Ask only this part of the queries, such as 2/4; `assay merge` joins the runs. With "
-            "--engine: the number of parts.",
-            "ASSAY_SHARD",
-            "I/N",
-            group="Data",
-            usual=False,
-        ),
-    ] = None,
-    engine: EngineOption = None,
-    junit: Annotated[
-        Path | None,
-        option("Write the gates as JUnit XML.", "ASSAY_JUNIT", "FILE", group="Output"),
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        option(
-            "Write a summary; to $GITHUB_STEP_SUMMARY, it is appended.",
-            "ASSAY_MARKDOWN",
-            "FILE",
-            group="Output",
-            usual=False,
-        ),
-    ] = None,
-    listener: Annotated[
-        list[str] | None,
-        option(
-            "Send the run to otel, to a plug-in or to module:Class. Repeatable.",
-            "ASSAY_LISTENER",
-            "NAME",
-            group="Output",
-            usual=False,
-        ),
-    ] = None,
+    target: str | None = argument(
+        "TARGET",
+        f"The agent under test: {targets_help()}. Default: the reference agent over A2A "
+        f"({DEFAULT_TARGET}), or with --answers {DEFAULT_ANSWERING_TARGET}.",
+        "ASSAY_TARGET",
+        default=None,
+    ),
+    metrics: list[str] | None = METRICS_OPTION,
+    out: Path = OUT_OPTION,
+    resume: str | None = option(
+        None,
+        "Finish this run instead of starting a new one: its folder, its name or 'latest'.",
+        metavar="RUN",
+        group="Usual options",
+    ),
+    shard: str | None = option(
+        None,
+        "Ask only this part of the queries, such as 2/4; `assay merge` joins the runs. With "
+        "--engine: the number of parts.",
+        "ASSAY_SHARD",
+        "I/N",
+        group="Data",
+        usual=False,
+    ),
+    engine: str | None = ENGINE_OPTION,
+    junit: Path | None = option(
+        None, "Write the gates as JUnit XML.", "ASSAY_JUNIT", "FILE", group="Output"
+    ),
+    markdown: Path | None = option(
+        None,
+        "Write a summary; to $GITHUB_STEP_SUMMARY, it is appended.",
+        "ASSAY_MARKDOWN",
+        "FILE",
+        group="Output",
+        usual=False,
+    ),
+    listener: list[str] | None = option(
+        None,
+        "Send the run to otel, to a plug-in or to module:Class. Repeatable.",
+        "ASSAY_LISTENER",
+        "NAME",
+        group="Output",
+        usual=False,
+    ),
     **options: Any,
 ) -> Result:
     """Evaluate an agent: send it queries, score what it returns.

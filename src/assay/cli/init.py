@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from assay.cli.console import Unwrapped, say
 from assay.cli.verb import Result, argument, option, setting_option, switch
@@ -114,32 +114,26 @@ class Detected(NamedTuple):
 
 
 def init(
-    target: Annotated[
-        str | None,
-        argument(
-            "TARGET",
-            "What to measure: a URL (with {query} in it, or the address of an agent) or any other "
-            "target. Default: an MCP configuration or a search function of the project.",
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        option(
-            "The questions. Default: a table of questions or a folder in BEIR format that is "
-            "found, else notes.",
-            metavar="NAME|PATH",
-        ),
-    ] = None,
-    columns: Annotated[list[str] | None, setting_option("columns", variable=None)] = None,
-    ci: Annotated[
-        str | None,
-        option(
-            "Whether to write a job: github or none. Default: github if the project is there.",
-            metavar="SYSTEM",
-            choices=("github", "none"),
-        ),
-    ] = None,
-    force: Annotated[bool, switch("--force", "Replace files that exist.")] = False,
+    target: str | None = argument(
+        "TARGET",
+        "What to measure: a URL (with {query} in it, or the address of an agent) or any other "
+        "target. Default: an MCP configuration or a search function of the project.",
+        default=None,
+    ),
+    dataset: str | None = option(
+        None,
+        "The questions. Default: a table of questions or a folder in BEIR format that is "
+        "found, else notes.",
+        metavar="NAME|PATH",
+    ),
+    columns: list[str] | None = setting_option("columns", variable=None),
+    ci: str | None = option(
+        None,
+        "Whether to write a job: github or none. Default: github if the project is there.",
+        metavar="SYSTEM",
+        choices=("github", "none"),
+    ),
+    force: bool = switch("--force", "Replace files that exist."),
 ) -> Result:
     """Write an assay.toml and a CI job for this project.
 

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,11 +24,11 @@ from assay.answers.judge import TRUTH, Judge, Judgment, correctness_prompts, unr
 from assay.answers.nuggets import PROMPT, SUPPORT, assign_by_judge, assign_by_rules
 from assay.cli.console import facts, progress_bar, warn
 from assay.cli.options import (
-    ColumnsOption,
-    JudgeOption,
-    MaxCostOption,
-    RunsOption,
-    SplitOption,
+    COLUMNS_OPTION,
+    JUDGE_OPTION,
+    MAX_COST_OPTION,
+    RUNS_OPTION,
+    SPLIT_OPTION,
     choose_dataset,
     require_used,
 )
@@ -41,7 +42,6 @@ from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool, 
 from assay.labels.pool import (
     GRADES,
     MIN_GRADED,
-    GradingPool,
     choose_pairs,
     grade_agreement,
     read_pool,
@@ -77,77 +77,60 @@ from assay.run.config import JudgeSettings
 from assay.run.folder import find_run, find_run_dataset
 
 if TYPE_CHECKING:
-    from assay.data.dataset import Dataset, Document
+    from assay.data.dataset import Dataset, Document, Judgments
 
 _NAMED = 5
 _POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
 _RULES = "rules"
 _Made = TypeVar("_Made")
 
-SourcesArgument = Annotated[
-    list[str],
-    argument(
-        "RUN",
-        "Runs (folders or names), or TREC run files with --dataset; to grade, also a table of "
-        "query, doc_id, passage and, if a person gave it, label.",
-    ),
-]
-DepthOption = Annotated[
-    int, option("How many documents of each ranking to take.", metavar="K", min=1)
-]
-SourceDatasetOption = Annotated[
-    str | None,
-    option("The data set. Default: that of the runs.", "ASSAY_DATASET", "NAME|PATH"),
-]
-SourceSplitOption = Annotated[
-    str | None,
-    option("The split with people's judgments. Default: that of the runs.", metavar="NAME"),
-]
-NumberOfReferences = Annotated[
-    int | None,
-    option(
-        "Draw this many queries at random. Default: all judged queries; on nfcorpus the five of "
-        "the RAG tests.",
-        "ASSAY_NUM_QUERIES",
-        "N",
-    ),
-]
-WriterOption = Annotated[
-    str,
-    option(
-        f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents and "
-        "uses no model.",
-        "RAG_EVAL_PROVIDER",
-        "SPEC",
-    ),
-]
-ReferencesFile = Annotated[
-    Path | None,
-    option(
-        "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
-        metavar="FILE",
-    ),
-]
+SOURCES_ARGUMENT = argument(
+    "RUN",
+    "Runs (folders or names), or TREC run files with --dataset; to grade, also a table of "
+    "query, doc_id, passage and, if a person gave it, label.",
+)
+DEPTH_OPTION = option(10, "How many documents of each ranking to take.", metavar="K", min=1)
+SOURCE_DATASET_OPTION = option(
+    None, "The data set. Default: that of the runs.", "ASSAY_DATASET", "NAME|PATH"
+)
+SOURCE_SPLIT_OPTION = option(
+    None, "The split with people's judgments. Default: that of the runs.", metavar="NAME"
+)
+NUMBER_OF_REFERENCES_OPTION = option(
+    None,
+    "Draw this many queries at random. Default: all judged queries; on nfcorpus the five of "
+    "the RAG tests.",
+    "ASSAY_NUM_QUERIES",
+    "N",
+)
+WRITER_OPTION = option(
+    EXTRACTIVE,
+    f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents and "
+    "uses no model.",
+    "RAG_EVAL_PROVIDER",
+    "SPEC",
+)
+REFERENCES_FILE_OPTION = option(
+    None,
+    "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
+    metavar="FILE",
+)
 
 
 def ground_truth(
-    dataset: Annotated[
-        str,
-        argument("NAME|PATH", "nfcorpus, notes, or the path of a BEIR folder or zip."),
-    ],
-    split: SplitOption = "test",
-    num_queries: NumberOfReferences = None,
-    nuggets: Annotated[
-        bool,
-        switch("--nuggets", "Extract nuggets: key facts of each query's judged documents."),
-    ] = False,
-    seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
-    provider: WriterOption = EXTRACTIVE,
-    out: ReferencesFile = None,
-    resume: Annotated[
-        bool, switch("--resume", "Keep the records of an existing file and add what is missing.")
-    ] = False,
-    max_cost: MaxCostOption = None,
+    dataset: str = argument("NAME|PATH", "nfcorpus, notes, or the path of a BEIR folder or zip."),
+    split: str = SPLIT_OPTION,
+    num_queries: int | None = NUMBER_OF_REFERENCES_OPTION,
+    nuggets: bool = switch(
+        "--nuggets", "Extract nuggets: key facts of each query's judged documents."
+    ),
+    seed: int = option(42, "Random seed of the sample.", "ASSAY_SEED", "S"),
+    provider: str = WRITER_OPTION,
+    out: Path | None = REFERENCES_FILE_OPTION,
+    resume: bool = switch(
+        "--resume", "Keep the records of an existing file and add what is missing."
+    ),
+    max_cost: float | None = MAX_COST_OPTION,
 ) -> Result:
     """Write reference answers or nuggets.
 
@@ -158,18 +141,19 @@ def ground_truth(
     data = choose_dataset(dataset)
     queries = choose_queries(data, split, num_queries, seed)
 
-    async def write(model: CachedProvider | None) -> WritingResult:
-        writer: ReferenceWriter = ExtractWriter()
-        if model is not None:
-            writer = ModelExtractor(model) if nuggets else ModelWriter(model)
-        elif nuggets:
-            raise UsageError("nuggets are extracted by a model: add --provider")
+    async def write(writer: ReferenceWriter) -> WritingResult:
         with progress_bar() as progress:
             return await generate_references(
                 data, writer, path, queries=queries, split=split, resume=resume, progress=progress
             )
 
-    made, asked = _with_model(provider, max_cost, write)
+    if provider != EXTRACTIVE:
+        kind = ModelExtractor if nuggets else ModelWriter
+        made, asked = _with_model(provider, lambda model: write(kind(model)), max_cost=max_cost)
+    elif nuggets:
+        raise UsageError("nuggets are extracted by a model: add --provider")
+    else:
+        made, asked = asyncio.run(write(ExtractWriter())), {}
     for why in dict.fromkeys(made.left_out.values()):
         ids = [query_id for query_id, reason in made.left_out.items() if reason == why]
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
@@ -192,14 +176,12 @@ def ground_truth(
 
 
 def _with_model(
-    spec: str, max_cost: float | None, work: Callable[[CachedProvider | None], Awaitable[_Made]]
+    spec: str | None, work: Callable[[CachedProvider], Awaitable[_Made]], **rules: Any
 ) -> tuple[_Made, JsonObject]:
-    """What `work` returns for the model that `spec` names, None for `extractive`; who was asked."""
+    """What `work` returns for the model that `spec` names; the model's name and spending."""
 
     async def run() -> tuple[_Made, JsonObject]:
-        if spec == EXTRACTIVE:
-            return await work(None), {}
-        async with open_provider(spec, max_cost=max_cost) as model:
+        async with open_provider(spec, **rules) as model:
             made = await work(model)
             return made, {"model": model.name, "spending": model.spending.model_dump()}
 
@@ -207,33 +189,26 @@ def _with_model(
 
 
 def questions(
-    source: Annotated[
-        str,
-        argument(
-            "DOCUMENTS",
-            "What to ask about: a folder of .md and .txt files, a corpus.jsonl, a BEIR folder or "
-            "zip, nfcorpus or notes.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        option(
-            "Where to write the data set: a new folder in BEIR format, with the documents and a "
-            "table questions.jsonl.",
-            "ASSAY_QUESTIONS_OUT",
-            "DIR",
-        ),
-    ] = Path("questions"),
-    number: Annotated[
-        int,
-        option("How many questions, one a document.", "ASSAY_COUNT", "N", "--num-queries", min=1),
-    ] = 100,
-    seed: Annotated[int, option("Random seed of the questions.", "ASSAY_SEED", "S", min=0)] = 42,
-    provider: Annotated[
-        str | None,
-        option(f"The model that writes them, {PROVIDER_FORMS}.", "RAG_EVAL_PROVIDER", "SPEC"),
-    ] = None,
-    max_cost: MaxCostOption = None,
+    source: str = argument(
+        "DOCUMENTS",
+        "What to ask about: a folder of .md and .txt files, a corpus.jsonl, a BEIR folder or "
+        "zip, nfcorpus or notes.",
+    ),
+    out: Path = option(
+        Path("questions"),
+        "Where to write the data set: a new folder in BEIR format, with the documents and a "
+        "table questions.jsonl.",
+        "ASSAY_QUESTIONS_OUT",
+        "DIR",
+    ),
+    number: int = option(
+        100, "How many questions, one a document.", "ASSAY_COUNT", "N", "--num-queries", min=1
+    ),
+    seed: int = option(42, "Random seed of the questions.", "ASSAY_SEED", "S", min=0),
+    provider: str | None = option(
+        None, f"The model that writes them, {PROVIDER_FORMS}.", "RAG_EVAL_PROVIDER", "SPEC"
+    ),
+    max_cost: float | None = MAX_COST_OPTION,
 ) -> Result:
     """Have a model write questions and answers about documents.
 
@@ -248,15 +223,14 @@ def questions(
     require_new_folder(folder)
     checks = QuestionChecks(*_documents(source))
 
-    async def make(model: CachedProvider | None) -> JsonObject:
-        assert model is not None
+    async def make(model: CachedProvider) -> JsonObject:
         with progress_bar() as progress:
             made = await write_questions(checks, model, number, seed=seed, progress=progress)
         if 0 < len(made.questions) < number:
             warn(_too_few(made, number))
         return save_questions(made, checks, folder)
 
-    summary, asked = _with_model(provider or "", max_cost, make)
+    summary, asked = _with_model(provider, make, max_cost=max_cost)
     value = {"out": str(folder), **summary, "spending": asked["spending"]}
     notes = [summary["note"], f"evaluate on it with: assay eval TARGET --dataset {folder}"]
     return Result(value, [facts(value, "note", "created", "assay")], notes=notes)
@@ -288,13 +262,13 @@ def _too_few(made: WrittenQuestions, number: int) -> str:
 
 
 def pool(
-    sources: SourcesArgument,
-    out: Annotated[Path, option("The table to write, a .csv file.", None, "FILE", "--out")],
-    top_k: DepthOption = 10,
-    dataset: SourceDatasetOption = None,
-    columns: ColumnsOption = None,
-    split: SourceSplitOption = None,
-    runs: RunsOption = Path("runs"),
+    sources: list[str] = SOURCES_ARGUMENT,
+    out: Path = option(..., "The table to write, a .csv file.", None, "FILE", "--out"),
+    top_k: int = DEPTH_OPTION,
+    dataset: str | None = SOURCE_DATASET_OPTION,
+    columns: list[str] | None = COLUMNS_OPTION,
+    split: str | None = SOURCE_SPLIT_OPTION,
+    runs: Path = RUNS_OPTION,
 ) -> Result:
     """Collect the unjudged documents of runs into a table to grade.
 
@@ -303,39 +277,36 @@ def pool(
     """
     if out.suffix.lower() != ".csv" or out.exists():
         raise UsageError(f"a pool is written to a new .csv file, got {str(out)!r}")
-    found = _read_sources(sources, dataset, split, runs, columns or ())
-    pairs = found.choose(top_k, check=0, texts=False).pairs
+    rankings, data, judged = _read_sources(sources, dataset, split, runs, columns or ())
+    pairs = choose_pairs(rankings, data, judged, depth=top_k, check=0, texts=False).pairs
     value = {"pool": None, "pairs": len(pairs), "queries": len({pair.query_id for pair in pairs})}
     if not pairs:
         none = "every document that these runs return is judged: there is nothing to grade"
         return Result(value, [], notes=[none])
     write_pool(out, pairs)
     notes = [f"fill in the column label, then use it as --dataset {out}"]
-    if not found.dataset.documents:
+    if not data.documents:
         notes.append("the data set has no documents: the table has ids and no texts")
     return Result(value | {"pool": str(out)}, notes=notes)
 
 
 def grade(
-    sources: SourcesArgument,
-    judge: JudgeOption = None,
-    judge_set: Annotated[
-        list[str] | None,
-        setting_option(
-            "judge_set",
-            "votes (1; every second one shows the passage first), controls (5; passages of other "
-            "queries to test the model with first), timeout and concurrency.",
-        ),
-    ] = None,
-    max_cost: MaxCostOption = None,
-    top_k: DepthOption = 10,
-    dataset: SourceDatasetOption = None,
-    split: SourceSplitOption = None,
-    columns: ColumnsOption = None,
-    runs: RunsOption = Path("runs"),
-    out: Annotated[
-        Path, option("Where to write the grades; qrels go beside it.", metavar="FILE.csv")
-    ] = Path("grades.csv"),
+    sources: list[str] = SOURCES_ARGUMENT,
+    judge: str | None = JUDGE_OPTION,
+    judge_set: list[str] | None = setting_option(
+        "judge_set",
+        "votes (1; every second one shows the passage first), controls (5; passages of other "
+        "queries to test the model with first), timeout and concurrency.",
+    ),
+    max_cost: float | None = MAX_COST_OPTION,
+    top_k: int = DEPTH_OPTION,
+    dataset: str | None = SOURCE_DATASET_OPTION,
+    split: str | None = SOURCE_SPLIT_OPTION,
+    columns: list[str] | None = COLUMNS_OPTION,
+    runs: Path = RUNS_OPTION,
+    out: Path = option(
+        Path("grades.csv"), "Where to write the grades; qrels go beside it.", metavar="FILE.csv"
+    ),
 ) -> Result:
     """Have a model grade unjudged passages of runs from 0 to 3.
 
@@ -344,42 +315,38 @@ def grade(
     are cached: run the same command again to continue after an interruption.
     """
     chosen = JudgeSettings.read(["votes=1", *(judge_set or ())], "judge_set")
-    people = None
+    people: Judgments | None = None
     if Path(sources[0]).suffix.lower() in _POOLS and Path(sources[0]).is_file():
         if len(sources) > 1:
             raise UsageError("give one table of passages, or runs; not both and not several tables")
         passages = read_pool(Path(sources[0]))
     else:
-        found = _read_sources(sources, dataset, split, runs, columns or ())
-        passages, people = found.choose(top_k), found.dataset.judgments.get(found.split)
+        rankings, data, people = _read_sources(sources, dataset, split, runs, columns or ())
+        passages = choose_pairs(rankings, data, people, depth=top_k)
     if not passages.pairs:
         raise UsageError(f"nothing to grade: the first {top_k} documents are all judged")
 
-    async def work() -> tuple[GradingResult, str, JsonObject]:
-        opened = open_provider(
-            judge, max_cost=max_cost, timeout=chosen.timeout, concurrency=chosen.concurrency
-        )
-        async with opened as model:
-            with progress_bar() as progress:
-                result = await grade_pool(
-                    model,
-                    passages,
-                    out,
-                    votes=chosen.votes,
-                    controls=chosen.controls,
-                    people=people,
-                    progress=progress,
-                )
-            return result, model.name, model.spending.model_dump()
+    async def ask(model: CachedProvider) -> GradingResult:
+        with progress_bar() as progress:
+            return await grade_pool(
+                model,
+                passages,
+                out,
+                votes=chosen.votes,
+                controls=chosen.controls,
+                people=people,
+                progress=progress,
+            )
 
-    result, model, spending = asyncio.run(work())
+    limits = {"timeout": chosen.timeout, "concurrency": chosen.concurrency}
+    result, asked = _with_model(judge, ask, max_cost=max_cost, **limits)
     if result.doubt:
         notes = [f"not graded: {result.doubt}"]
         return Result({"doubt": result.doubt}, [], exit_code=3, notes=notes)
-    return _graded(result, model, spending, out)
+    return _graded(result, asked, out)
 
 
-def _graded(result: GradingResult, model: str, spending: JsonObject, out: Path) -> Result:
+def _graded(result: GradingResult, asked: JsonObject, out: Path) -> Result:
     """The grades of a model, and how far they agree with people's."""
     grades = [each.model_grade for each in result.records]
     both = [(r.label, r.model_grade) for r in result.records if r.label is not None]
@@ -387,16 +354,16 @@ def _graded(result: GradingResult, model: str, spending: JsonObject, out: Path) 
     if both:
         agreement = grade_agreement([label for label, _ in both], [each for _, each in both])
     value = {
-        "judged_by": model,
+        "judged_by": asked["model"],
         "graded": len(grades),
         "unreadable": result.unreadable,
         "unsteady": result.unsteady,
         "grades": {str(each): grades.count(each) for each in GRADES},
         "agreement": None if agreement is None else asdict(agreement),
         "out": str(out),
-        "spending": spending,
+        "spending": asked["spending"],
     }
-    shown = {**value, "judged_by": f"{model}: model-made, not by people"}
+    shown = {**value, "judged_by": f"{asked['model']}: model-made, not by people"}
     text: list[Any] = [facts(shown, "agreement"), f"qrels: {qrels_beside(out)}"]
     notes = []
     if result.unreadable:
@@ -413,25 +380,14 @@ def _graded(result: GradingResult, model: str, spending: JsonObject, out: Path) 
     return Result(value, text, notes=notes)
 
 
-class _Sources(NamedTuple):
-    """What runs returned, and the data set that they are about."""
-
-    rankings: Sequence[Mapping[str, Sequence[str]]]
-    dataset: "Dataset"
-    split: str
-
-    def choose(self, depth: int, **more: Any) -> GradingPool:
-        people = self.dataset.judgments.get(self.split, {})
-        return choose_pairs(self.rankings, self.dataset, people, depth=depth, **more)
-
-
 def _read_sources(
     sources: Sequence[str],
     dataset: str | None,
     split: str | None,
     runs: Path,
     columns: Sequence[str],
-) -> _Sources:
+) -> "tuple[list[Mapping[str, Sequence[str]]], Dataset, Judgments]":
+    """What runs returned, the data set that they are about, and people's judgments of it."""
     rankings: dict[str, Mapping[str, Sequence[str]]] = {}
     data = None if dataset is None else choose_dataset(dataset, columns)
     for source in sources:
@@ -448,50 +404,41 @@ def _read_sources(
                 raise UsageError(f"the texts of run {folder.name!r} are missing: {why}")
     if data is None:
         raise UsageError("a run file has no texts; add --dataset NAME|PATH")
-    return _Sources(list(rankings.values()), data, split or "test")
+    return list(rankings.values()), data, data.judgments.get(split or "test", {})
 
 
-LabelsArgument = Annotated[
-    Path,
-    argument(
-        "LABELS.jsonl",
-        "JSON lines: question, answer, reference, label (true or false, given by a person), and "
-        "verdict or verdicts if a judge has already decided. For lines without a label, the share "
-        "of right answers is estimated.",
-    ),
-]
-CriterionOption = Annotated[
-    Path | None,
-    option(
-        "Calibrate ratings by this criterion of your own (.md) instead: label is then one of its "
-        "levels, and rating or ratings what a judge has said already.",
-        None,
-        "FILE",
-        "--criteria",
-    ),
-]
-NuggetsSwitch = Annotated[
-    bool,
-    switch(
-        "--nuggets",
-        "Calibrate the assignment of nuggets instead: lines have question, answer, nugget and "
-        "label (support, partial or none). --judge rules calibrates the rules.",
-    ),
-]
+LABELS_ARGUMENT = argument(
+    "LABELS.jsonl",
+    "JSON lines: question, answer, reference, label (true or false, given by a person), and "
+    "verdict or verdicts if a judge has already decided. For lines without a label, the share "
+    "of right answers is estimated.",
+)
+CRITERION_OPTION = option(
+    None,
+    "Calibrate ratings by this criterion of your own (.md) instead: label is then one of its "
+    "levels, and rating or ratings what a judge has said already.",
+    None,
+    "FILE",
+    "--criteria",
+)
+NUGGETS_SWITCH = switch(
+    "--nuggets",
+    "Calibrate the assignment of nuggets instead: lines have question, answer, nugget and "
+    "label (support, partial or none). --judge rules calibrates the rules.",
+)
 
 
 def calibrate(
     context: click.Context,
-    labels: LabelsArgument,
-    judge: JudgeOption = None,
-    judge_set: Annotated[list[str] | None, setting_option("judge_set")] = None,
-    criterion: CriterionOption = None,
-    nuggets: NuggetsSwitch = False,
-    max_cost: MaxCostOption = None,
-    out: Annotated[
-        Path | None,
-        option("Add the result to this file, for --judge-set calibration=FILE.", metavar="FILE"),
-    ] = None,
+    labels: Path = LABELS_ARGUMENT,
+    judge: str | None = JUDGE_OPTION,
+    judge_set: list[str] | None = setting_option("judge_set"),
+    criterion: Path | None = CRITERION_OPTION,
+    nuggets: bool = NUGGETS_SWITCH,
+    max_cost: float | None = MAX_COST_OPTION,
+    out: Path | None = option(
+        None, "Add the result to this file, for --judge-set calibration=FILE.", metavar="FILE"
+    ),
 ) -> Result:
     """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
     if criterion is not None and nuggets:
@@ -510,7 +457,8 @@ def calibrate(
         asked = {"provider": _RULES}
     elif left := [row for row in rows if row.recorded is None]:
         # No model is opened if nothing is left to ask.
-        fresh, asked = _ask(left, subject, judge, votes, chosen, max_cost)
+        rules = {"timeout": chosen.timeout, "concurrency": chosen.concurrency}
+        fresh, asked = _ask(left, subject, judge, votes, max_cost=max_cost, **rules)
         judgments = [row.recorded or next(fresh) for row in rows]
     else:
         judgments = [row.recorded for row in rows if row.recorded]
@@ -578,25 +526,19 @@ def _ask(
     subject: _Subject,
     spec: str | None,
     votes: int,
-    settings: JudgeSettings,
-    max_cost: float | None,
+    **rules: Any,
 ) -> tuple[Iterator[Judgment], JsonObject]:
     """A judgment of each row, and what `--json` says of the judge."""
 
-    async def run() -> tuple[Iterator[Judgment], JsonObject]:
-        opened = open_provider(
-            spec, max_cost=max_cost, timeout=settings.timeout, concurrency=settings.concurrency
-        )
-        async with opened as provider:
-            judge = Judge(provider, votes)
-            found = await gather_for(rows, lambda row: subject.ask(judge, row), "judging", progress)
-            prompts = {each.partition("@")[0]: each for each in subject.prompts(votes)}
-            spending = provider.spending.model_dump()
-            asked = {"provider": judge.name, "votes": votes, "prompts": prompts}
-            return iter(found), {**asked, "spending": spending}
+    async def judge(provider: CachedProvider) -> list[Judgment]:
+        ask = partial(subject.ask, Judge(provider, votes))
+        with progress_bar() as progress:
+            return await gather_for(rows, ask, "judging", progress)
 
-    with progress_bar() as progress:
-        return asyncio.run(run())
+    found, asked = _with_model(spec, judge, **rules)
+    prompts = {each.partition("@")[0]: each for each in subject.prompts(votes)}
+    about = {"provider": asked["model"], "votes": votes, "prompts": prompts}
+    return iter(found), {**about, "spending": asked["spending"]}
 
 
 def _keep(

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from assay.cli.console import progress_bar, warn
-from assay.cli.options import DatasetOption
+from assay.cli.options import DATASET_OPTION
 from assay.cli.verb import Result, option, switch
 from assay.data import load_dataset
 from assay.data.note_mapping import read_note_mapping
@@ -30,31 +30,30 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-Category = Annotated[str, option("The notes' category.", "ASSAY_NEXTCLOUD_CATEGORY", "CATEGORY")]
-NoteMapping = Annotated[
-    Path,
-    option("The file that maps documents to notes.", "ASSAY_NOTE_MAPPING", "FILE", "--mapping"),
-]
-MAPPING = Path("note_mapping.json")
+CATEGORY_OPTION = option(CATEGORY, "The notes' category.", "ASSAY_NEXTCLOUD_CATEGORY", "CATEGORY")
+NOTE_MAPPING_OPTION = option(
+    Path("note_mapping.json"),
+    "The file that maps documents to notes.",
+    "ASSAY_NOTE_MAPPING",
+    "FILE",
+    "--mapping",
+)
 
 
 def upload(
-    dataset: DatasetOption = "nfcorpus",
-    category: Category = CATEGORY,
-    mapping: NoteMapping = MAPPING,
-    wait: Annotated[
-        str | None,
-        option(
-            "Wait until this target's search returns a sample of the documents: nextcloud:URL of "
-            "the MCP server.",
-            "ASSAY_NEXTCLOUD_WAIT",
-            "TARGET",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float,
-        option("With --wait: give up after this many seconds.", "ASSAY_WAIT_TIMEOUT", "S", min=0),
-    ] = 600.0,
+    dataset: str = DATASET_OPTION,
+    category: str = CATEGORY_OPTION,
+    mapping: Path = NOTE_MAPPING_OPTION,
+    wait: str | None = option(
+        None,
+        "Wait until this target's search returns a sample of the documents: nextcloud:URL of "
+        "the MCP server.",
+        "ASSAY_NEXTCLOUD_WAIT",
+        "TARGET",
+    ),
+    timeout: float = option(
+        600.0, "With --wait: give up after this many seconds.", "ASSAY_WAIT_TIMEOUT", "S", min=0
+    ),
 ) -> Result:
     """Upload each document as a note. Existing notes are kept or updated.
 
@@ -94,9 +93,9 @@ def upload(
 
 
 def cleanup(
-    category: Category = CATEGORY,
-    mapping: NoteMapping = MAPPING,
-    force: Annotated[bool, switch("--force", "Confirm the deletion.")] = False,
+    category: str = CATEGORY_OPTION,
+    mapping: Path = NOTE_MAPPING_OPTION,
+    force: bool = switch("--force", "Confirm the deletion."),
 ) -> Result:
     """Delete the uploaded notes of the category."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -20,94 +20,87 @@ if TYPE_CHECKING:
 _DEFAULT = "nfcorpus"
 _FALLBACK = "notes"
 
-RunsOption = Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs")]
-OutOption = Annotated[
-    Path, option("Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out", group="Output")
-]
-DatasetOption = Annotated[
-    str,
-    option("nfcorpus, notes, or the path of a BEIR folder or zip.", "ASSAY_DATASET", "NAME|PATH"),
-]
-ColumnsOption = Annotated[list[str] | None, setting_option("columns")]
-QrelsOption = Annotated[
-    Path | None,
-    option(
-        "Judgments: TREC qrels or BEIR tsv. Takes precedence over --dataset.", "ASSAY_QRELS", "FILE"
-    ),
-]
-JudgedDatasetOption = Annotated[
-    str | None,
-    option(
-        "The data set with the judgments: a name, a folder or a table, as in assay eval.",
-        "ASSAY_DATASET",
-        "NAME|PATH",
-    ),
-]
-SplitOption = Annotated[str, setting_option("split")]
-MetricsOption = Annotated[
-    list[str] | None,
-    option(
-        "Which metrics to show: all, or names. Default: nDCG, Recall, MRR and Hit.",
-        "ASSAY_METRICS",
-        "NAME,…|all",
-        group="Usual options",
-        separator=",",
-    ),
-]
-EngineOption = Annotated[
-    str | None,
-    option(
-        "Run on a Ray cluster: that at RAY_ADDRESS, else on this machine.",
-        "ASSAY_ENGINE",
-        "ray",
-        group="Run",
-        usual=False,
-    ),
-]
-JudgeOption = Annotated[
-    str | None,
-    option(
-        f"The model that judges: {PROVIDER_FORMS}. Default: ollama.",
-        "RAG_EVAL_PROVIDER",
-        "SPEC",
-        "--judge",
-        "--provider",
-    ),
-]
-MaxCostOption = Annotated[
-    float | None,
-    option("Stop before spending more than this many US dollars.", "ASSAY_MAX_COST", "USD", min=0),
-]
-HostOption = Annotated[
-    str, option("Address to listen on; 0.0.0.0 for all network interfaces.", "ASSAY_HOST", "HOST")
-]
-PortOption = Annotated[
-    int, option("Port to listen on; 0 picks a free one.", "ASSAY_PORT", "PORT", min=0, max=65535)
-]
-AllowHostsOption = Annotated[
-    str,
-    option(
-        "Private hosts, host:port or networks whose agents may be evaluated, separated by commas. "
-        "Needed only when listening on more than loopback.",
-        "ASSAY_ALLOWED_HOSTS",
-        "HOST,...",
-    ),
-]
-CardUrlOption = Annotated[
-    str | None,
-    option("The URL in the agent card. Default: the URL of the request.", "ASSAY_CARD_URL", "URL"),
-]
-OpenOption = Annotated[
-    bool,
-    switch(
-        "--open",
-        "Listen beyond this machine without ASSAY_TOKEN: anyone who can connect may call.",
-        "ASSAY_OPEN",
-    ),
-]
-SearchModeOption = Annotated[
-    str, option(f"How to search: {', '.join(MODES)}.", "ASSAY_MODE", "MODE", choices=MODES)
-]
+RUNS_OPTION = option(Path("runs"), "Folder of the runs.", "ASSAY_OUT", "DIR", "--runs")
+OUT_OPTION = option(
+    Path("runs"), "Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out", group="Output"
+)
+DATASET_OPTION = option(
+    "nfcorpus",
+    "nfcorpus, notes, or the path of a BEIR folder or zip.",
+    "ASSAY_DATASET",
+    "NAME|PATH",
+)
+COLUMNS_OPTION = setting_option("columns")
+QRELS_OPTION = option(
+    None,
+    "Judgments: TREC qrels or BEIR tsv. Takes precedence over --dataset.",
+    "ASSAY_QRELS",
+    "FILE",
+)
+JUDGED_DATASET_OPTION = option(
+    None,
+    "The data set with the judgments: a name, a folder or a table, as in assay eval.",
+    "ASSAY_DATASET",
+    "NAME|PATH",
+)
+SPLIT_OPTION = setting_option("split")
+METRICS_OPTION = option(
+    None,
+    "Which metrics to show: all, or names. Default: nDCG, Recall, MRR and Hit.",
+    "ASSAY_METRICS",
+    "NAME,…|all",
+    group="Usual options",
+    separator=",",
+)
+ENGINE_OPTION = option(
+    None,
+    "Run on a Ray cluster: that at RAY_ADDRESS, else on this machine.",
+    "ASSAY_ENGINE",
+    "ray",
+    group="Run",
+    usual=False,
+)
+JUDGE_OPTION = option(
+    None,
+    f"The model that judges: {PROVIDER_FORMS}. Default: ollama.",
+    "RAG_EVAL_PROVIDER",
+    "SPEC",
+    "--judge",
+    "--provider",
+)
+MAX_COST_OPTION = option(
+    None, "Stop before spending more than this many US dollars.", "ASSAY_MAX_COST", "USD", min=0
+)
+HOST_OPTION = option(
+    "127.0.0.1", "Address to listen on; 0.0.0.0 for all network interfaces.", "ASSAY_HOST", "HOST"
+)
+
+
+def port_option(default: int, variable: str = "ASSAY_PORT") -> Any:
+    """Where a server listens."""
+    return option(
+        default, "Port to listen on; 0 picks a free one.", variable, "PORT", min=0, max=65535
+    )
+
+
+ALLOW_HOSTS_OPTION = option(
+    "",
+    "Private hosts, host:port or networks whose agents may be evaluated, separated by commas. "
+    "Needed only when listening on more than loopback.",
+    "ASSAY_ALLOWED_HOSTS",
+    "HOST,...",
+)
+CARD_URL_OPTION = option(
+    None, "The URL in the agent card. Default: the URL of the request.", "ASSAY_CARD_URL", "URL"
+)
+OPEN_OPTION = switch(
+    "--open",
+    "Listen beyond this machine without ASSAY_TOKEN: anyone who can connect may call.",
+    "ASSAY_OPEN",
+)
+SEARCH_MODE_OPTION = option(
+    "hybrid", f"How to search: {', '.join(MODES)}.", "ASSAY_MODE", "MODE", choices=MODES
+)
 RETRIEVER_HELP = {
     "embedder": "An embedder instead of the built-in one: onnx:DIR (model.onnx and "
     "tokenizer.json), st:NAME|DIR, or openai:MODEL[@URL].",

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 import orjson
 
 from assay.cli.console import Unwrapped, warn, write_output
-from assay.cli.options import MetricsOption, RunsOption, require_used
+from assay.cli.options import METRICS_OPTION, RUNS_OPTION, require_used
 from assay.cli.verb import Output, Result, argument, option, switch
 from assay.errors import RunError, UsageError
 from assay.evaluation.merge import submission_of
@@ -46,44 +46,37 @@ _HEADINGS = (
 )
 _FIGURES = ("metric", "mean", "low", "high", "queries", "failed", "gates_failed")
 FORMATS = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
-HtmlFile = Annotated[
-    Path | None, option("Write an HTML page to this file.", None, "FILE", "--html")
-]
-Open = Annotated[bool, switch("--open", "Open the page in the browser.")]
+HTML_FILE_OPTION = option(None, "Write an HTML page to this file.", None, "FILE", "--html")
+OPEN_OPTION = switch("--open", "Open the page in the browser.")
 
 
-def _run_argument(metavar: str) -> Any:
+def _run_argument(metavar: str, default: Any = ...) -> Any:
     return argument(
         metavar,
         "A run's folder, its name, a prefix of its name, latest, or the newest complete run of a "
         "label or branch.",
+        default=default,
     )
 
 
 def runs(
-    of_label: Annotated[
-        str | None, option("Only runs with this label.", None, "NAME", "--label")
-    ] = None,
-    of_branch: Annotated[
-        str | None, option("Only runs made on this git branch.", None, "NAME", "--branch")
-    ] = None,
-    since: Annotated[
-        str | None,
-        option("Only runs started since then: 2026-11-01, 12h or 7d.", metavar="TIME|AGE"),
-    ] = None,
-    failed: Annotated[
-        bool,
-        switch("--failed", "Only runs that ended early, or in which a gate or a query failed."),
-    ] = False,
-    sort: Annotated[
-        str,
-        option(
-            "started (newest last), score (best first), latency (fastest first), label or branch.",
-            metavar="ORDER",
-            choices=tuple(_ORDERS),
-        ),
-    ] = "started",
-    out: RunsOption = Path("runs"),
+    of_label: str | None = option(None, "Only runs with this label.", None, "NAME", "--label"),
+    of_branch: str | None = option(
+        None, "Only runs made on this git branch.", None, "NAME", "--branch"
+    ),
+    since: str | None = option(
+        None, "Only runs started since then: 2026-11-01, 12h or 7d.", metavar="TIME|AGE"
+    ),
+    failed: bool = switch(
+        "--failed", "Only runs that ended early, or in which a gate or a query failed."
+    ),
+    sort: str = option(
+        "started",
+        "started (newest last), score (best first), latency (fastest first), label or branch.",
+        metavar="ORDER",
+        choices=tuple(_ORDERS),
+    ),
+    out: Path = RUNS_OPTION,
 ) -> Result:
     """List the runs of a folder, newest last."""
     asked = {"label": of_label, "branch": of_branch, "since": since, "failed": failed or None}
@@ -129,18 +122,17 @@ def _listed(line: "RunLine") -> JsonObject:
 
 
 def report(
-    run: Annotated[str, _run_argument("RUN")] = "latest",
-    html: HtmlFile = None,
-    in_browser: Open = False,
-    query: Annotated[
-        str | None,
-        option("Show one answer: what the judge was asked, and its replies.", None, "ID"),
-    ] = None,
-    worst: Annotated[
-        int | None, option("Show only the queries that lost most.", None, "N", "--worst", min=1)
-    ] = None,
-    metrics: MetricsOption = None,
-    out: RunsOption = Path("runs"),
+    run: str = _run_argument("RUN", default="latest"),
+    html: Path | None = HTML_FILE_OPTION,
+    in_browser: bool = OPEN_OPTION,
+    query: str | None = option(
+        None, "Show one answer: what the judge was asked, and its replies.", None, "ID"
+    ),
+    worst: int | None = option(
+        None, "Show only the queries that lost most.", None, "N", "--worst", min=1
+    ),
+    metrics: list[str] | None = METRICS_OPTION,
+    out: Path = RUNS_OPTION,
 ) -> Result:
     """Show the report of a run."""
     from assay.report.html import render_run
@@ -187,18 +179,15 @@ def _answer(folder: RunFolder, query_id: str) -> Result:
 
 
 def compare(
-    run_a: Annotated[str, _run_argument("RUN_A")],
-    run_b: Annotated[str, _run_argument("RUN_B")] = "latest",
-    more: Annotated[
-        list[str] | None, argument("RUN", "Further runs to compare with RUN_A.")
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        option("Compare by these metrics, such as ndcg@10,map.", "ASSAY_METRICS", "NAME@K,…"),
-    ] = None,
-    html: HtmlFile = None,
-    in_browser: Open = False,
-    out: RunsOption = Path("runs"),
+    run_a: str = _run_argument("RUN_A"),
+    run_b: str = _run_argument("RUN_B", default="latest"),
+    more: list[str] | None = argument("RUN", "Further runs to compare with RUN_A.", default=None),
+    metrics: list[str] | None = option(
+        None, "Compare by these metrics, such as ndcg@10,map.", "ASSAY_METRICS", "NAME@K,…"
+    ),
+    html: Path | None = HTML_FILE_OPTION,
+    in_browser: bool = OPEN_OPTION,
+    out: Path = RUNS_OPTION,
 ) -> Result:
     """Compare runs query by query, each with the first."""
     from assay.metrics.figures import parse_figure
@@ -241,42 +230,33 @@ def _dataset_of(folder: RunFolder) -> "Dataset | None":
 
 def export(
     context: click.Context,
-    runs: Annotated[
-        list[str],
-        argument("RUN", "Runs: a folder, a name, a prefix of a name, latest, a label or a branch."),
-    ],
-    form: Annotated[
-        str,
-        option(
-            "csv, markdown, latex, trec, parquet, jsonl or agentbeats.",
-            None,
-            "NAME",
-            "--format",
-            choices=(*FORMATS, "agentbeats"),
-        ),
-    ],
-    table: Annotated[
-        str | None,
-        option(
-            "runs (one row a run) or queries (one row a query). Default: runs for csv, queries "
-            "for parquet and jsonl.",
-            metavar="NAME",
-            choices=TABLES,
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        option(
-            "The metrics to write, such as ndcg@10,map. Default: what all runs have; nDCG, recall "
-            "and MRR in markdown and latex.",
-            "ASSAY_METRICS",
-            "NAME@K,…",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, option("Write to this file instead of stdout.", metavar="FILE")
-    ] = None,
-    folder: RunsOption = Path("runs"),
+    runs: list[str] = argument(
+        "RUN", "Runs: a folder, a name, a prefix of a name, latest, a label or a branch."
+    ),
+    form: str = option(
+        ...,
+        "csv, markdown, latex, trec, parquet, jsonl or agentbeats.",
+        None,
+        "NAME",
+        "--format",
+        choices=(*FORMATS, "agentbeats"),
+    ),
+    table: str | None = option(
+        None,
+        "runs (one row a run) or queries (one row a query). Default: runs for csv, queries "
+        "for parquet and jsonl.",
+        metavar="NAME",
+        choices=TABLES,
+    ),
+    metrics: list[str] | None = option(
+        None,
+        "The metrics to write, such as ndcg@10,map. Default: what all runs have; nDCG, recall "
+        "and MRR in markdown and latex.",
+        "ASSAY_METRICS",
+        "NAME@K,…",
+    ),
+    out: Path | None = option(None, "Write to this file instead of stdout.", metavar="FILE"),
+    folder: Path = RUNS_OPTION,
 ) -> Output:
     """Export runs as tables, as TREC runs or for AgentBeats.
 

@@ -6,20 +6,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from assay.cli.console import Unwrapped, progress_bar, say, warn, write_output
 from assay.cli.options import (
-    ColumnsOption,
-    JudgedDatasetOption,
+    COLUMNS_OPTION,
+    JUDGED_DATASET_OPTION,
+    METRICS_OPTION,
+    QRELS_OPTION,
+    RUNS_OPTION,
+    SPLIT_OPTION,
     JudgmentSource,
-    MetricsOption,
-    QrelsOption,
-    RunsOption,
-    SplitOption,
     judge_spec,
     load_judgments,
     read_config,
@@ -85,43 +85,30 @@ _WRONG = {
 @with_settings(_NAMES)
 def score(
     context: click.Context,
-    run: Annotated[
-        Path,
-        argument(
-            "FILE",
-            "A TREC run file, a JSON file of ranked document ids, or logged answers: CSV, JSON "
-            "lines, JSON or Parquet with question, contexts, answer, reference, citations.",
-        ),
-    ],
-    columns: Annotated[
-        list[str] | None,
-        option(
-            "Logged answers: the column that holds a field, such as question=prompt. Rankings "
-            "with a table as --dataset: the column of the table, such as ids=docs. Repeatable.",
-            "ASSAY_COLUMNS",
-            "FIELD=NAME",
-        ),
-    ] = None,
-    rows_out: Annotated[
-        Path | None,
-        option(
-            "Logged answers: write one JSON line per row with its figures.", None, "FILE", "--out"
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, switch("--strict", "Logged answers: fail if a row cannot be read.")
-    ] = False,
-    qrels: QrelsOption = None,
-    dataset: JudgedDatasetOption = None,
-    split: SplitOption = "test",
-    metrics: MetricsOption = None,
-    top_k: Annotated[
-        int | None,
-        option("Score only the first K documents of each query.", "ASSAY_TOP_K", "K", min=1),
-    ] = None,
-    per_query: Annotated[
-        bool, switch("--per-query", "Also print each query: metric, query, value.")
-    ] = False,
+    run: Path = argument(
+        "FILE",
+        "A TREC run file, a JSON file of ranked document ids, or logged answers: CSV, JSON "
+        "lines, JSON or Parquet with question, contexts, answer, reference, citations.",
+    ),
+    columns: list[str] | None = option(
+        None,
+        "Logged answers: the column that holds a field, such as question=prompt. Rankings "
+        "with a table as --dataset: the column of the table, such as ids=docs. Repeatable.",
+        "ASSAY_COLUMNS",
+        "FIELD=NAME",
+    ),
+    rows_out: Path | None = option(
+        None, "Logged answers: write one JSON line per row with its figures.", None, "FILE", "--out"
+    ),
+    strict: bool = switch("--strict", "Logged answers: fail if a row cannot be read."),
+    qrels: Path | None = QRELS_OPTION,
+    dataset: str | None = JUDGED_DATASET_OPTION,
+    split: str = SPLIT_OPTION,
+    metrics: list[str] | None = METRICS_OPTION,
+    top_k: int | None = option(
+        None, "Score only the first K documents of each query.", "ASSAY_TOP_K", "K", min=1
+    ),
+    per_query: bool = switch("--per-query", "Also print each query: metric, query, value."),
     **options: Any,
 ) -> Result:
     """Score a run file or logged answers. No agent is called. Prints means with confidence
@@ -390,19 +377,16 @@ def _gates_json(gates: Sequence[GateResult]) -> list[JsonObject]:
 
 def audit(
     context: click.Context,
-    report: Annotated[
-        str,
-        argument(
-            "REPORT.json|RUN",
-            "An evaluation report in JSON, with the retrieved list of each query; or a run: its "
-            "folder, its name, a prefix of its name or latest.",
-        ),
-    ],
-    qrels: QrelsOption = None,
-    dataset: JudgedDatasetOption = None,
-    split: SplitOption = "test",
-    columns: ColumnsOption = None,
-    folder: RunsOption = Path("runs"),
+    report: str = argument(
+        "REPORT.json|RUN",
+        "An evaluation report in JSON, with the retrieved list of each query; or a run: its "
+        "folder, its name, a prefix of its name or latest.",
+    ),
+    qrels: Path | None = QRELS_OPTION,
+    dataset: str | None = JUDGED_DATASET_OPTION,
+    split: str = SPLIT_OPTION,
+    columns: list[str] | None = COLUMNS_OPTION,
+    folder: Path = RUNS_OPTION,
 ) -> Result:
     """Recompute the scores of a report from its rankings. Explains each difference.
 

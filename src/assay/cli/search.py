@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli.console import progress_bar
 from assay.cli.options import (
+    DATASET_OPTION,
+    ENGINE_OPTION,
     RETRIEVER_HELP,
-    DatasetOption,
-    EngineOption,
-    SearchModeOption,
+    SEARCH_MODE_OPTION,
     require_used,
 )
 from assay.cli.verb import Result, argument, option, switch, with_settings
@@ -51,25 +51,19 @@ _MAX_QUERY_WIDTH = 80
 @with_settings(("embedder", "bm25"), RETRIEVER_HELP)
 def search(
     context: click.Context,
-    query: Annotated[str, argument("QUERY", "The query, in quotes.")],
-    dataset: DatasetOption = "nfcorpus",
-    top_k: Annotated[
-        int, option("How many documents to return, 1 to 100.", "ASSAY_TOP_K", "K")
-    ] = 10,
-    mode: SearchModeOption = "hybrid",
-    filters: Annotated[
-        str | None,
-        option(
-            "Only documents whose metadata match: type=recipe,year>=2019, or JSON such as "
-            '{"date": {"gte": "2024-01-01"}}.',
-            None,
-            "CONDITION|JSON",
-            "--filter",
-        ),
-    ] = None,
-    explain: Annotated[
-        bool, switch("--explain", "Show how the score of each document came about.")
-    ] = False,
+    query: str = argument("QUERY", "The query, in quotes."),
+    dataset: str = DATASET_OPTION,
+    top_k: int = option(10, "How many documents to return, 1 to 100.", "ASSAY_TOP_K", "K"),
+    mode: str = SEARCH_MODE_OPTION,
+    filters: str | None = option(
+        None,
+        "Only documents whose metadata match: type=recipe,year>=2019, or JSON such as "
+        '{"date": {"gte": "2024-01-01"}}.',
+        None,
+        "CONDITION|JSON",
+        "--filter",
+    ),
+    explain: bool = switch("--explain", "Show how the score of each document came about."),
     **options: Any,
 ) -> Result:
     """Search a data set with the reference retriever. A new or changed one is indexed first,
@@ -153,21 +147,18 @@ def _table(hits: Sequence["SearchHit"]) -> "Table":
 
 @with_settings(("embedder", "bm25"), RETRIEVER_HELP)
 def index(
-    dataset: DatasetOption = "nfcorpus",
-    engine: EngineOption = None,
-    shard: Annotated[
-        str | None,
-        option(
-            "Only embed this part of the documents, such as 2/4, into --out; `assay merge` "
-            "builds the index from all parts.",
-            "ASSAY_SHARD",
-            "I/N",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option("With --shard: the folder for this part. Default: index-parts/I-of-N.", None, "DIR"),
-    ] = None,
+    dataset: str = DATASET_OPTION,
+    engine: str | None = ENGINE_OPTION,
+    shard: str | None = option(
+        None,
+        "Only embed this part of the documents, such as 2/4, into --out; `assay merge` "
+        "builds the index from all parts.",
+        "ASSAY_SHARD",
+        "I/N",
+    ),
+    out: Path | None = option(
+        None, "With --shard: the folder for this part. Default: index-parts/I-of-N.", None, "DIR"
+    ),
     **options: Any,
 ) -> Result:
     """Embed and index the documents of a data set. Only new texts are embedded.
@@ -252,7 +243,7 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
 
 
 @with_settings(("embedder",), RETRIEVER_HELP)
-def tune(dataset: DatasetOption = "nfcorpus", **options: Any) -> Result:
+def tune(dataset: str = DATASET_OPTION, **options: Any) -> Result:
     """Learn a ranking from the train judgments of a data set. The test split is not used.
 
     What is printed is nDCG@10 on held-out queries: each was ranked by trees that had not seen its

@@ -2,18 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 from assay.cli.console import say
 from assay.cli.options import (
-    AllowHostsOption,
-    CardUrlOption,
-    DatasetOption,
-    HostOption,
-    OpenOption,
-    OutOption,
-    PortOption,
-    SearchModeOption,
+    ALLOW_HOSTS_OPTION,
+    CARD_URL_OPTION,
+    DATASET_OPTION,
+    HOST_OPTION,
+    OPEN_OPTION,
+    OUT_OPTION,
+    SEARCH_MODE_OPTION,
+    port_option,
 )
 from assay.cli.settings import named_configs
 from assay.cli.verb import argument, option, switch
@@ -21,26 +20,22 @@ from assay.errors import UsageError
 
 
 def purple(
-    mode: SearchModeOption = "hybrid",
-    dataset: DatasetOption = "nfcorpus",
-    mcp_server_url: Annotated[
-        str | None,
-        option("Search through this MCP server instead of in process.", "MCP_SERVER_URL", "URL"),
-    ] = None,
-    answers: Annotated[
-        bool,
-        switch(
-            "--answers",
-            "Answer from what is found, with citations: by quoting, or with the model that "
-            "RAG_EVAL_PROVIDER names.",
-            "ASSAY_ANSWERS",
-        ),
-    ] = False,
-    host: HostOption = "127.0.0.1",
-    is_open: OpenOption = False,
-    port: PortOption = 9010,
-    card_url: CardUrlOption = None,
-    stop_with_stdin: Annotated[bool, switch("--stop-with-stdin", "", hidden=True)] = False,
+    mode: str = SEARCH_MODE_OPTION,
+    dataset: str = DATASET_OPTION,
+    mcp_server_url: str | None = option(
+        None, "Search through this MCP server instead of in process.", "MCP_SERVER_URL", "URL"
+    ),
+    answers: bool = switch(
+        "--answers",
+        "Answer from what is found, with citations: by quoting, or with the model that "
+        "RAG_EVAL_PROVIDER names.",
+        "ASSAY_ANSWERS",
+    ),
+    host: str = HOST_OPTION,
+    is_open: bool = OPEN_OPTION,
+    port: int = port_option(9010),
+    card_url: str | None = CARD_URL_OPTION,
+    stop_with_stdin: bool = switch("--stop-with-stdin", "", hidden=True),
 ) -> None:
     """Serve the reference retrieval agent over A2A. It takes a query and returns ranked ids.
 
@@ -80,23 +75,21 @@ def purple(
 
 
 def green(
-    dataset: DatasetOption = "nfcorpus",
-    out: OutOption = Path("runs"),
-    allow_hosts: AllowHostsOption = "",
-    concurrency: Annotated[
-        int,
-        option(
-            "How many queries of one evaluation are in flight at once.",
-            "ASSAY_CONCURRENCY",
-            "N",
-            min=1,
-            max=1000,
-        ),
-    ] = 8,
-    host: HostOption = "127.0.0.1",
-    is_open: OpenOption = False,
-    port: PortOption = 9009,
-    card_url: CardUrlOption = None,
+    dataset: str = DATASET_OPTION,
+    out: Path = OUT_OPTION,
+    allow_hosts: str = ALLOW_HOSTS_OPTION,
+    concurrency: int = option(
+        8,
+        "How many queries of one evaluation are in flight at once.",
+        "ASSAY_CONCURRENCY",
+        "N",
+        min=1,
+        max=1000,
+    ),
+    host: str = HOST_OPTION,
+    is_open: bool = OPEN_OPTION,
+    port: int = port_option(9009),
+    card_url: str | None = CARD_URL_OPTION,
 ) -> None:
     """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
@@ -132,27 +125,22 @@ def green(
 
 
 def mcp(
-    mode: SearchModeOption = "hybrid",
-    dataset: DatasetOption = "nfcorpus",
-    stdio: Annotated[bool, switch("--stdio", "Serve one client over stdio instead.")] = False,
-    allow_hosts: Annotated[
-        str,
-        option(
-            "Host names that clients may use for this server, separated by commas, "
-            "besides localhost and the usual service names; * for any.",
-            "MCP_ALLOWED_HOSTS",
-            "HOST,...",
-        ),
-    ] = "",
-    record: Annotated[
-        Path | None,
-        option("Append every search to this file, for assay eval --searches.", None, "FILE"),
-    ] = None,
-    host: HostOption = "127.0.0.1",
-    is_open: OpenOption = False,
-    port: Annotated[
-        int, option("Port to listen on; 0 picks a free one.", "MCP_PORT", "PORT", min=0, max=65535)
-    ] = 8000,
+    mode: str = SEARCH_MODE_OPTION,
+    dataset: str = DATASET_OPTION,
+    stdio: bool = switch("--stdio", "Serve one client over stdio instead."),
+    allow_hosts: str = option(
+        "",
+        "Host names that clients may use for this server, separated by commas, "
+        "besides localhost and the usual service names; * for any.",
+        "MCP_ALLOWED_HOSTS",
+        "HOST,...",
+    ),
+    record: Path | None = option(
+        None, "Append every search to this file, for assay eval --searches.", None, "FILE"
+    ),
+    host: str = HOST_OPTION,
+    is_open: bool = OPEN_OPTION,
+    port: int = port_option(8000, "MCP_PORT"),
 ) -> None:
     """Serve search over MCP and plain HTTP. MCP is at /mcp, HTTP at POST /search_nfcorpus.
 
@@ -182,20 +170,17 @@ def mcp(
 
 
 def agent(
-    tasks: Annotated[
-        list[str],
-        argument(
-            "TASK",
-            "RAG_RETRIEVE, RAG_INGEST, LIT_RETRIEVAL, POLICY_REVIEW, CLAIM_VERIFY, or "
-            "all. One task is served at the root; several are each served under a path such as "
-            "/rag-retrieve.",
-        ),
-    ],
-    mode: SearchModeOption = "hybrid",
-    dataset: DatasetOption = "nfcorpus",
-    host: HostOption = "127.0.0.1",
-    is_open: OpenOption = False,
-    port: PortOption = 8000,
+    tasks: list[str] = argument(
+        "TASK",
+        "RAG_RETRIEVE, RAG_INGEST, LIT_RETRIEVAL, POLICY_REVIEW, CLAIM_VERIFY, or "
+        "all. One task is served at the root; several are each served under a path such as "
+        "/rag-retrieve.",
+    ),
+    mode: str = SEARCH_MODE_OPTION,
+    dataset: str = DATASET_OPTION,
+    host: str = HOST_OPTION,
+    is_open: bool = OPEN_OPTION,
+    port: int = port_option(8000),
 ) -> None:
     """Serve agents that implement the HTTP agent contract.
 
@@ -222,18 +207,15 @@ def agent(
 
 
 def ui(
-    runs: Annotated[Path, option("Folder of the runs.", "ASSAY_OUT", "DIR")] = Path("runs"),
-    allow_hosts: AllowHostsOption = "",
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 9000,
-    read_only: Annotated[
-        bool,
-        switch(
-            "--read-only",
-            "Visitors may only look: nothing is started, changed, graded or deleted.",
-            "ASSAY_READ_ONLY",
-        ),
-    ] = False,
+    runs: Path = option(Path("runs"), "Folder of the runs.", "ASSAY_OUT", "DIR"),
+    allow_hosts: str = ALLOW_HOSTS_OPTION,
+    host: str = HOST_OPTION,
+    port: int = port_option(9000),
+    read_only: bool = switch(
+        "--read-only",
+        "Visitors may only look: nothing is started, changed, graded or deleted.",
+        "ASSAY_READ_ONLY",
+    ),
 ) -> None:
     """Serve the web UI. It has runs, comparisons, trends, evaluations and grading.
 

@@ -1,11 +1,11 @@
 """Verbs as functions: a command reads a signature, prints what the function returns, and exits.
 
     def compare(
-        runs: Annotated[list[str], argument("RUN", "The runs to compare.")],
-        metric: Annotated[str | None, option("Compare by this metric.", None, "NAME@K")] = None,
+        runs: list[str] = argument("RUN", "The runs to compare."),
+        metric: str | None = option(None, "Compare by this metric.", metavar="NAME@K"),
     ) -> Result:
         "Compare runs query by query."
-        found = ...
+        found = compare_runs(runs, metric)
         return Result(found, [render(found)], exit_code=0 if found.same else 1)
 
 `--json` prints `Result.value`; else `Result.text` is shown, or a line for each entry of the value.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, BinaryIO, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 
@@ -79,8 +79,9 @@ Verb = Callable[..., Result | Output | None]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """How a parameter of a verb is offered."""
+    """How a parameter of a verb is offered: what its signature has as the default."""
 
+    default: Any  # `...` if there is none
     help: str
     variable: str | None = None
     metavar: str | None = None
@@ -95,27 +96,33 @@ class Param:
     hidden: bool = False
 
 
+# These return Any, as `dataclasses.field` does, so that a parameter has the type of its values.
 def option(
-    help: str, variable: str | None = None, metavar: str | None = None, *flags: str, **rules: Any
-) -> Param:
+    default: Any,
+    help: str,
+    variable: str | None = None,
+    metavar: str | None = None,
+    *flags: str,
+    **rules: Any,
+) -> Any:
     """An option; `flags` if they do not follow from the name of the parameter."""
-    return Param(help, variable, metavar, flags, **rules)
+    return Param(default, help, variable, metavar, flags, **rules)
 
 
-def switch(flag: str, help: str, variable: str | None = None, **rules: Any) -> Param:
+def switch(flag: str, help: str, variable: str | None = None, **rules: Any) -> Any:
     """An option without a value, and without a `--no-` form."""
-    return Param(help, variable, None, (flag,), **rules)
+    return Param(False, help, variable, None, (flag,), **rules)
 
 
-def argument(metavar: str, help: str, variable: str | None = None) -> Param:
+def argument(metavar: str, help: str, variable: str | None = None, default: Any = ...) -> Any:
     """An argument; one of type `list[str]` takes several words."""
-    return Param(help, variable, metavar, is_argument=True)
+    return Param(default, help, variable, metavar, is_argument=True)
 
 
-def setting_option(name: str, help: str = "", **rules: Any) -> Param:
+def setting_option(name: str, help: str = "", **rules: Any) -> Any:
     """The option of a setting of `assay eval`, for a verb that makes no run."""
     found = _setting_param(settings()[name])
-    return replace(found, **{"help": help or found.help, **rules})
+    return replace(found, help=help or found.help, **rules)
 
 
 def with_settings(
@@ -145,6 +152,7 @@ def with_settings(
 def _setting_param(setting: Option) -> Param:
     flag = "/".join(filter(None, (setting.flag, setting.negative_flag)))
     return Param(
+        setting.command_default,
         setting.help,
         setting.env,
         setting.metavar,
@@ -155,48 +163,40 @@ def _setting_param(setting: Option) -> Param:
     )
 
 
-class _Option(click.Option):
-    """An option whose variable may hold several values, apart by the separator."""
+class _Texts(click.types.StringParamType):
+    """One of several texts; a variable holds all of them, apart by the separator."""
 
-    def __init__(self, *args: Any, param: Param, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.param = param
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
 
-    def value_from_envvar(self, ctx: click.Context) -> Any:
-        value = self.resolve_envvar_value(ctx)
-        if value is None or not self.multiple:
-            return value
-        return [part.strip() for part in value.split(self.param.separator) if part.strip()]
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [part.strip() for part in rv.split(self.separator) if part.strip()]
 
 
-class _Argument(click.Argument):
-    def __init__(self, *args: Any, param: Param, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.param = param
-
-
-def _click_param(name: str, param: Param, hint: Any, default: Any) -> click.Parameter:
+def _click_param(name: str, param: Param, hint: Any) -> click.Parameter:
     kind, several = _kind(hint)
-    required = default is inspect.Parameter.empty
-    rules: dict[str, Any] = {"envvar": param.variable, "required": required, "param": param}
-    rules |= {"default": None if required or several else default}
-    rules |= {"type": _click_type(kind, param), "metavar": param.metavar}
+    required = param.default is ...
+    rules: dict[str, Any] = {
+        "envvar": param.variable,
+        "required": required,
+        "default": None if required or several else param.default,
+        "type": _Texts(param.separator) if several else _click_type(kind, param),
+        "metavar": param.metavar,
+    }
     if param.is_argument:
-        words = f"{param.metavar or name.upper()}{'...' * several}"
-        rules |= {"metavar": words if required else f"[{words}]"}
-        return _Argument([name], nargs=-1 if several else 1, **rules)
+        words = f"{param.metavar}{'...' * several}"
+        rules["metavar"] = words if required else f"[{words}]"
+        return click.Argument([name], nargs=-1 if several else 1, **rules)
     if kind is bool:
         del rules["type"], rules["metavar"]
-        rules |= {"is_flag": True, "default": bool(default)}
+        rules |= {"is_flag": True, "default": bool(param.default)}
     flags = param.flags or (f"--{name.replace('_', '-')}",)
     rules |= {"help": param.help, "hidden": param.hidden, "multiple": several}
-    return _Option([*flags, name], **rules)
+    return click.Option([*flags, name], **rules)
 
 
 def _kind(hint: Any) -> tuple[type, bool]:
     """The type of one value, and whether there may be several."""
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
     kinds = [each for each in get_args(hint) if each is not NoneType]
     if get_origin(hint) is list:
         return kinds[0], True
@@ -220,19 +220,23 @@ class VerbCommand(click.Command):
     def __init__(self, name: str, function: Verb) -> None:
         self.function = function
         self.is_grouped = getattr(function, "__grouped__", False)
-        params = []
+        self.offers: dict[str, Param] = {}
+        params: list[click.Parameter] = []
+
+        def add(name: str, param: Param, hint: Any) -> None:
+            self.offers[name] = param
+            params.append(_click_param(name, param, hint))
+
         for setting, param in getattr(function, "__settings__", {}).items():
-            kind = list[str] if setting.repeatable else setting.kind
-            params.append(_click_param(setting.param, param, kind, setting.command_default))
-        hints = get_type_hints(function, include_extras=True)
+            add(setting.param, param, list[str] if setting.repeatable else setting.kind)
+        hints = get_type_hints(function)
         for each in inspect.signature(function).parameters.values():
-            if each.kind is not inspect.Parameter.VAR_KEYWORD and each.name != "context":
-                param = get_args(hints[each.name])[1]
-                params.append(_click_param(each.name, param, hints[each.name], each.default))
+            if isinstance(each.default, Param):
+                add(each.name, each.default, hints[each.name])
         self.has_json = hints.get("return") is Result
         if self.has_json:
-            json = switch("--json", "Print the result as JSON on stdout.", group=GROUPS[0])
-            params.append(_click_param("as_json", json, bool, False))
+            help = "Print the result as JSON on stdout."
+            add("as_json", switch("--json", help, group=GROUPS[0]), bool)
         rules: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
         params.append(click.Option(["--help-all"], hidden=True, callback=_show_all, **rules))
         super().__init__(name, params=params, callback=self._call, help=inspect.getdoc(function))
@@ -274,11 +278,14 @@ class VerbCommand(click.Command):
         everything = not self.is_grouped or ctx.meta.get("help_all", False)
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for each in self.params:
-            if isinstance(each, _Argument):
-                sections["Arguments"].append((each.make_metavar(ctx).strip("[]"), each.param.help))
-            elif isinstance(each, _Option) and (everything or each.param.usual) and not each.hidden:
-                group = each.param.group if self.is_grouped else "Options"
-                sections.setdefault(group, []).append(_help_row(each))
+            param = self.offers.get(each.name or "")  # --help-all is none of the verb's
+            if param is None or param.hidden:
+                continue
+            if isinstance(each, click.Option) and (everything or param.usual):
+                group = param.group if self.is_grouped else "Options"
+                sections.setdefault(group, []).append(_help_row(each, param))
+            elif param.is_argument:
+                sections["Arguments"].append((each.make_metavar(ctx).strip("[]"), param.help))
         if self.is_grouped:
             sections[GROUPS[0]].append(("--help, --help-all", "Show the usual options, or all."))
         else:
@@ -300,14 +307,14 @@ def _show_all(context: click.Context, _param: click.Parameter, wanted: bool) -> 
         context.exit()
 
 
-def _help_row(option: _Option) -> tuple[str, str]:
+def _help_row(option: click.Option, param: Param) -> tuple[str, str]:
     """The flags, and the help with the variable only if it does not follow from the flag."""
     flags = ", ".join((*option.opts, *option.secondary_opts))
-    words, variable = option.param.help, option.param.variable
+    words, variable = param.help, param.variable
     by_rule = f"ASSAY_{option.opts[0].lstrip('-').upper().replace('-', '_')}"
     if variable and variable not in (by_rule, "ASSAY_OUT"):
         words += f" [{variable}]"
-    value = "" if option.is_flag else f" {option.metavar or 'TEXT'}"
+    value = "" if option.is_flag else f" {param.metavar or 'TEXT'}"
     return f"{flags}{value}", f"{words} Required." if option.required else words
 
 
