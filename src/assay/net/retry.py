@@ -102,7 +102,7 @@ class RetryPolicy:
                     return await call()
             except Exception as raised:
                 error = raised
-                if on_timeout and self.timeout and deadline.expired():
+                if on_timeout and self.timeout is not None and deadline.expired():
                     error = on_timeout(self.timeout)
                 error.attempts = attempt  # type: ignore[attr-defined]
                 delay = self._next_delay(error, attempt, waited) if should_retry(error) else None
