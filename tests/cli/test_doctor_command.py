@@ -137,6 +137,21 @@ def test_a_cache_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     assert "ASSAY_CACHE" in json.loads(done.stdout)["problems"][0]
 
 
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [("http://127.0.0.1:9", "does not respond"), ("elsewhere", "QDRANT_URL must be an http")],
+)
+def test_a_server_of_indexes_that_cannot_be_used_is_a_problem(
+    tmp_path: Path, url: str, problem: str
+) -> None:
+    variables = {"ASSAY_CACHE": str(tmp_path)}
+    found = json.loads(run("--json", variables=variables).stdout)
+    assert (found["index"], found["problems"]) == (str(tmp_path / "index"), [])
+    done = run("--json", variables=variables | {"QDRANT_URL": url})
+    assert done.exit_code == 1
+    assert problem in json.loads(done.stdout)["problems"][0]
+
+
 def test_another_package_called_assay_is_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,9 +20,9 @@ from assay.cli.settings import read_settings
 from assay.cli.verb import Result, VerbGroup, argument, is_on_command_line, option, with_settings
 from assay.data import load_dataset
 from assay.data.cache import cache_folder
-from assay.errors import DataError, TargetError
+from assay.errors import AssayError, TargetError
 from assay.evaluation.plan import check_target_health, require_used_settings
-from assay.extras import PACKAGES, Plugin, installed_plugins
+from assay.extras import PACKAGES, Plugin, installed_plugins, missing_extra
 from assay.privacy import private_mode
 from assay.report.console import labeled
 from assay.report.numbers import counted
@@ -170,8 +170,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Installation:
-    """What `assay doctor` prints without a URL, as its JSON has it."""
+    """What `assay doctor` prints without a URL, as its JSON has it. `index`: a folder, or the
+    addresses of a Qdrant server or cluster.
+    """
 
+    index: str
     settings: list[Setting]
     unread_variables: list[str]
     targets: dict[str, dict[str, str]]
@@ -184,9 +187,12 @@ def examine_installation(root: VerbGroup) -> Installation:
     """What is set up here."""
     plugins = list(installed_plugins())
     problems = [plugin.error for plugin in plugins if plugin.error]
+    index = "cannot be used"
     try:
-        cache_folder()
-    except DataError as error:
+        index = _index_place()
+    except ImportError as error:
+        problems.append(str(missing_extra(error) or error))
+    except AssayError as error:
         problems.append(str(error))
     owners = metadata.packages_distributions().get("assay", [])
     problems += [  # whichever came last is imported
@@ -196,6 +202,7 @@ def examine_installation(root: VerbGroup) -> Installation:
     verbs = sorted(root.all_verbs(), key=itemgetter(0))
     known = {name for _, verb in verbs for param in verb.params for name in _variables(param)}
     return Installation(
+        index=index,
         settings=list(_option_settings(verbs, read_settings(root))),
         unread_variables=sorted(  # most often a typo
             name for name in os.environ.keys() - known - _PLAIN_VARIABLES if name[:6] == "ASSAY_"
@@ -208,6 +215,17 @@ def examine_installation(root: VerbGroup) -> Installation:
         extras={extra: _extra(extra) for extra in sorted(set(PACKAGES.values()))},
         problems=problems,
     )
+
+
+def _index_place() -> str:
+    """Where indexes are kept. Raises `AssayError` for a Qdrant server that cannot be used."""
+    cache = cache_folder()
+    if url := os.environ.get("QDRANT_URL"):
+        from assay.search.qdrant import connect, shown_addresses
+
+        connect(url, os.environ.get("QDRANT_API_KEY") or None).close()
+        return shown_addresses(url)
+    return os.environ.get("QDRANT_PATH") or str(cache / "index")
 
 
 def _extra(name: str) -> str:
@@ -263,7 +281,12 @@ def _rendered_installation(found: Installation) -> Iterator[Any]:
         for each in found.plugins
     }
     targets = {n: f"{k['syntax']}: {k['description']}" for n, k in found.targets.items()}
-    sections = {"targets": targets, "plug-ins": plugins, "extras": found.extras}
+    sections = {
+        "targets": targets,
+        "plug-ins": plugins,
+        "extras": found.extras,
+        "data": {"index": found.index},
+    }
     for title, lines in sections.items():
         if lines:
             yield from ("", Text(title, style="bold"))
