@@ -201,7 +201,7 @@ def test_a_body_that_trickles_is_given_up(
     server: EmbeddingServer, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte comes in time, and the end never."""
-    impatient = replace(remote_embedding.RETRIES, timeout=0.0)
+    impatient = replace(remote_embedding.RETRIES, timeout=1e-6)
     monkeypatch.setattr(remote_embedding, "RETRIES", impatient)
     with pytest.raises(SearchError, match=r"too slow .after 5 attempts"):
         server.opened()

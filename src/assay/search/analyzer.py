@@ -77,14 +77,18 @@ def language_named(name: str) -> str:
 
     `UsageError` for a language that nothing here reads.
     """
-    plain = name.strip().casefold()
-    found = _CODES.get(plain.partition("-")[0], plain)
+    found = _plain_name(name)
     if found not in LANGUAGES:
         raise UsageError(
-            f"unknown language {name!r}{did_you_mean(plain, LANGUAGES)}; use one of "
+            f"unknown language {name!r}{did_you_mean(found, LANGUAGES)}; use one of "
             f"{', '.join(LANGUAGES)}, or a code such as de"
         )
     return found
+
+
+def _plain_name(name: object) -> str:
+    plain = str(name).strip().casefold()
+    return _CODES.get(plain.partition("-")[0], plain)
 
 
 def language_of(documents: Iterable[Document]) -> str:
@@ -94,13 +98,10 @@ def language_of(documents: Iterable[Document]) -> str:
     what script and function words show; English where these show nothing.
     """
     sample = list(islice(documents, DOCUMENTS_READ))
-    detected = Counter(
-        found
-        for one in sample
-        if (found := _told_language(one.metadata.get("language", one.metadata.get("lang"))))
-    )
-    if detected and detected.total() > len(sample) / 2:
-        return detected.most_common(1)[0][0]
+    told = (_plain_name(one.metadata.get("language", one.metadata.get("lang"))) for one in sample)
+    declared = Counter(name for name in told if name in LANGUAGES and name not in (AUTO, "none"))
+    if declared.total() > len(sample) / 2:
+        return declared.most_common(1)[0][0]
     texts = (f"{one.title} {one.text[:_CHARACTERS_READ]}" for one in sample)
     found = detect_language(texts, min_words=_WORDS_TO_TELL_BY) or DEFAULT_LANGUAGE
     if found in _UNSPACED_SCRIPTS:
@@ -108,14 +109,6 @@ def language_of(documents: Iterable[Document]) -> str:
     # A script that several languages share is read by its usual stemmer; Hebrew has none.
     named = _SCRIPTS.get(found.upper(), (found,))[0]
     return named if named in LANGUAGES and named != NO_LANGUAGE else DEFAULT_LANGUAGE
-
-
-def _told_language(value: object) -> str:
-    try:
-        found = language_named(value) if isinstance(value, str) else ""
-    except UsageError:
-        return ""
-    return "" if found in (AUTO, NO_LANGUAGE) else found
 
 
 @cache
@@ -137,13 +130,13 @@ class Analyzer:
         # A word of another script is no word of this language: Russian ones are dropped everywhere.
         languages = {language, self._latin, "russian"} if language != NO_LANGUAGE else ()
         self._stop = none.union(*(known.get(one, none) for one in languages))
-        self._lexicon = _Lexicon()
+        # A corpus repeats most of its words.
+        self._stem = lru_cache(_WORDS_KEPT)(self._stem_word)
+        self._hash = lru_cache(_WORDS_KEPT)(self._hash_word)
 
     def terms(self, text: str) -> list[str]:
         """The terms of a query or a passage, in order: folded, without stop words, stemmed."""
-        words = _words(text, alone=False)
-        lexicon = self._lexicon_of(words)
-        return [stem for stem in map(lexicon.stems.__getitem__, words) if stem]
+        return [stem for stem in map(self._stem, _words(text, alone=False)) if stem]
 
     def count(self, text: str) -> Counter[int]:
         """How often a document has each term, by its hash in a sparse vector.
@@ -157,31 +150,25 @@ class Analyzer:
         return self._count(_words(text, alone=False))
 
     def _count(self, words: Sequence[str]) -> Counter[int]:
-        try:
-            counts = Counter(map(self._lexicon.hashes.__getitem__, words))
-        except KeyError:
-            counts = Counter(map(self._lexicon_of(words).hashes.__getitem__, words))
+        counts = Counter(map(self._hash, words))
         counts.pop(_NO_TERM, None)
         return counts
 
-    def _lexicon_of(self, words: Sequence[str]) -> "_Lexicon":
-        """One that has these words. A full one is replaced: other threads may be reading it."""
-        lexicon = self._lexicon
-        if not all(map(lexicon.hashes.__contains__, words)):
-            if len(lexicon.hashes) > _WORDS_KEPT:
-                lexicon = self._lexicon = _Lexicon()
-            with _stemming:
-                for word in {word for word in words if word not in lexicon.hashes}:
-                    lexicon.add(word, "" if word in self._stop else self._stem(word))
-        return lexicon
+    def _hash_word(self, word: str) -> int:
+        stem = self._stem_word(word)
+        return zlib.crc32(stem.encode()) if stem else _NO_TERM
 
-    def _stem(self, word: str) -> str:
+    def _stem_word(self, word: str) -> str:
+        """Empty for a stop word."""
+        if word in self._stop:
+            return ""
         language = self._language_of(word)
         if language == NO_LANGUAGE:
             return _unaccented(word)
-        if language == DEFAULT_LANGUAGE:
-            return _stemmer(language)(_unaccented(word))
-        return _unaccented(_stemmer(language)(word))
+        english = language == DEFAULT_LANGUAGE
+        with _stemming:
+            stem = _stemmer(language)(_unaccented(word) if english else word)
+        return stem if english else _unaccented(stem)
 
     def _language_of(self, word: str) -> str:
         if self._language == NO_LANGUAGE or _RUN.match(word):
@@ -191,19 +178,6 @@ class Analyzer:
             return self._latin
         known = _SCRIPTS[script]
         return self._language if self._language in known else known[0]
-
-
-class _Lexicon:
-    """Every word seen, with its stem and the hash of that: a corpus repeats most of its words."""
-
-    def __init__(self) -> None:
-        self.stems: dict[str, str] = {}
-        """Empty for a stop word."""
-        self.hashes: dict[str, int] = {}
-
-    def add(self, word: str, stem: str) -> None:
-        self.stems[word] = stem  # before the hash, by which others tell that a word is known
-        self.hashes[word] = zlib.crc32(stem.encode()) if stem else _NO_TERM
 
 
 _stemming = threading.Lock()  # PyStemmer is not safe for threads

@@ -3,11 +3,8 @@
 vLLM, LM Studio, LiteLLM, Ollama and text-embeddings-inference have it as well.
 """
 
-import asyncio
 import math
 import os
-import threading
-import weakref
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -16,6 +13,7 @@ import numpy as np
 
 from assay.errors import ProviderError, ProviderFailure, SearchError, UsageError
 from assay.net.client import open_client
+from assay.net.gather import for_each, run_coroutine
 from assay.net.http import connect_reason
 from assay.net.json import parse_json
 from assay.net.redact import redact_secrets, redact_url
@@ -49,7 +47,7 @@ def open_remote(spec: str) -> "RemoteEmbedder":
 
 
 class RemoteEmbedder:
-    """A model behind `POST URL/embeddings`, asked from any thread over one set of connections.
+    """A model behind `POST URL/embeddings`, asked from any thread.
 
     Its `name` has model and dimension, and not the address, which changes no vector.
     """
@@ -61,13 +59,6 @@ class RemoteEmbedder:
     def __init__(self, model: str, url: str) -> None:
         self._model, self._url = model, url
         self._key = next((os.environ[one] for one in _KEYS if os.environ.get(one)), None)
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = open_client(timeout=_TIMEOUT, headers=headers)
-        self._slots = asyncio.Semaphore(REQUESTS_AT_ONCE)
-        # In a thread of its own: the caller may be in an event loop, or in many threads.
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=_run_until_stopped, args=[self._loop], daemon=True).start()
-        weakref.finalize(self, _stop, self._loop, self._client)
         self.dimension = 0
         self.dimension = self.embed(["dimension"]).shape[1]
         self.name = f"openai:{model} d={self.dimension} tokens={MAX_TOKENS}"
@@ -82,40 +73,37 @@ class RemoteEmbedder:
         return [math.ceil(count / 3) + len(text) - count for text, count in sizes]
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
-        """One vector of length 1 for each text, 64 texts a request and several requests at once."""
-        batches = [
-            [strip_controls(text) or " " for text in texts[start : start + TEXTS_IN_A_REQUEST]]
-            for start in range(0, len(texts), TEXTS_IN_A_REQUEST)
-        ]
-        asked = [
-            asyncio.run_coroutine_threadsafe(self._request(batch), self._loop) for batch in batches
-        ]
-        parts = [np.zeros((0, self.dimension), np.float32)] if not asked else []
-        try:
-            for one in asked:
-                parts.append(one.result())
-                progress("embedding", sum(map(len, parts)), len(texts))
-        finally:
-            for one in asked:
-                one.cancel()
-        vectors = np.concatenate(parts)
+        """One vector of length 1 for each text, 64 texts a request and four requests at once."""
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        vectors = np.concatenate(run_coroutine(self._request_all(texts, progress)))
         # In double precision, in which no square of a number overflows.
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))[:, np.newaxis]
         return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)
 
-    async def _request(self, texts: list[str]) -> Vectors:
-        async with self._slots:
-            try:
-                answer = await RETRIES.run(
-                    lambda: self._post(texts),
-                    on_timeout=lambda _: ProviderError(
-                        ProviderFailure.TIMEOUT, "response too slow"
-                    ),
-                )
-            except ProviderError as error:
-                attempts = getattr(error, "attempts", 1)
-                again = f" (after {attempts} attempts)" if attempts > 1 else ""
-                raise self._error(f"{error}{again}") from None
+    async def _request_all(self, texts: Sequence[str], progress: Progress) -> list[Vectors]:
+        found: dict[int, Vectors] = {}
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        async with open_client(timeout=_TIMEOUT, headers=headers) as client:
+
+            async def request(start: int) -> None:
+                some = texts[start : start + TEXTS_IN_A_REQUEST]
+                batch = [strip_controls(text) or " " for text in some]
+                found[start] = await self._request(client, batch)
+                progress("embedding", sum(map(len, found.values())), len(texts))
+
+            starts = range(0, len(texts), TEXTS_IN_A_REQUEST)
+            await for_each(starts, request, REQUESTS_AT_ONCE)
+        return [found[start] for start in starts]
+
+    async def _request(self, client: httpx.AsyncClient, texts: list[str]) -> Vectors:
+        slow = ProviderError(ProviderFailure.TIMEOUT, "response too slow")
+        try:
+            answer = await RETRIES.run(lambda: self._post(client, texts), on_timeout=lambda _: slow)
+        except ProviderError as error:
+            attempts = getattr(error, "attempts", 1)
+            again = f" (after {attempts} attempts)" if attempts > 1 else ""
+            raise self._error(f"{error}{again}") from None
         try:
             data = parse_json(answer)["data"]
             # The order of `data` is not guaranteed; `index` says which text a vector belongs to.
@@ -141,9 +129,9 @@ class RemoteEmbedder:
             )
         return vectors
 
-    async def _post(self, texts: list[str]) -> bytes:
+    async def _post(self, client: httpx.AsyncClient, texts: list[str]) -> bytes:
         try:
-            answer = await self._client.post(
+            answer = await client.post(
                 f"{self._url}/embeddings", json={"model": self._model, "input": texts}
             )
         except httpx.TransportError as error:
@@ -171,16 +159,3 @@ class RemoteEmbedder:
             f"could not get embeddings of model {self._model!r} from {redact_url(self._url)}: "
             f"{reason}; {remedy}"
         )
-
-
-def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.close()
-
-
-def _stop(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
-    async def end() -> None:
-        await client.aclose()
-        loop.stop()
-
-    asyncio.run_coroutine_threadsafe(end(), loop)
