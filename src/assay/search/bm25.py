@@ -137,25 +137,14 @@ class Bm25Settings:
                 ) from None
         return replace(cls(), **chosen)  # type: ignore[arg-type]
 
-    def as_environment(self) -> dict[str, str]:
-        """The variable that makes another process use the same."""
-        return {VARIABLE: self.as_text()}
-
-    def as_text(self) -> str:
-        """`k1=0.9,b=0.4`: what differs from the defaults, as `--bm25` takes it."""
-        return ",".join(f"{name}={text}" for name, text in self._changed())
-
     def __str__(self) -> str:
-        parts = {"k1": f"{self.k1:g}", "b": f"{self.b:g}"} | dict(self._changed())
-        return ", ".join(f"{name.replace('_', ' ')}={text}" for name, text in parts.items())
-
-    def _changed(self) -> list[tuple[str, str]]:
-        values = {name: getattr(self, name) for name in _DEFAULTS}
-        return [
-            (name, f"{value:g}" if isinstance(value, float) else str(value))
-            for name, value in values.items()
-            if value != _DEFAULTS[name]
-        ]
+        """`k1=1.2, b=0.75, language=german`: k1, b, and what differs from the defaults."""
+        chosen = {
+            name: f"{value:g}" if isinstance(value, float) else str(value)
+            for name, value in asdict(self).items()
+            if name in ("k1", "b") or value != _DEFAULTS[name]
+        }
+        return ", ".join(f"{name.replace('_', ' ')}={text}" for name, text in chosen.items())
 
     def language_for(self, documents: Iterable[Document]) -> str:
         """The language that these documents are read in."""
@@ -368,14 +357,6 @@ class Bm25Index:
         )
 
 
-def _count(
-    document: Document, analyzer: Analyzer, settings: Bm25Settings
-) -> tuple[Counter[int], Counter[int]]:
-    """How often text and title have each term; a title that has no weight is not read."""
-    title = analyzer.count(document.title) if settings.title_weight else Counter[int]()
-    return analyzer.count(document.text), title
-
-
 @dataclass(frozen=True)
 class _Block:
     """The postings of some documents, sorted by term: each of `terms` has `having` of them."""
@@ -410,7 +391,9 @@ class _Counter:
         self._language = self._settings.language_for(first)
         analyzer = open_analyzer(self._language)
         for row, document in enumerate(chain(first, documents)):
-            text, title = _count(document, analyzer, self._settings)
+            text = analyzer.count(document.text)
+            weighs = self._settings.title_weight > 0
+            title = analyzer.count(document.title) if weighs else Counter[int]()
             terms = [*text, *(term for term in title if term not in text)]
             self.ids.append(document.id)
             self._lengths.append(text.total())
@@ -471,21 +454,15 @@ class _Counter:
             np.save(self._folder / "terms.npy", made.terms)
             np.save(self._folder / "ends.npy", made.ends)
             (self._folder / _IDS).write_text(json.dumps(self.ids), encoding="ascii")
-            for one in (rows, weights):
-                if isinstance(one, np.memmap):
-                    one.flush()
         return model, made
 
     def _room(self, name: str, kind: str, size: int) -> _Array:
-        path = None if self._folder is None else self._folder / f"{name}.npy"
-        if path is None or not size:  # which cannot be mapped
-            room = np.empty(size, kind)
-            if path is not None:
-                np.save(path, room)
-            return room
-        mapped: _Array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
+        if self._folder is None:
+            return np.empty(size, kind)
+        path, shape = self._folder / f"{name}.npy", (max(1, size),)  # an empty file is not mapped
+        room: _Array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
         reserve_file(path)  # writing to a sparse mmap on a full disk raises SIGBUS
-        return mapped
+        return room
 
 
 def open_bm25(
@@ -497,19 +474,17 @@ def open_bm25(
     written, the index is built in memory, and a warning says so.
     """
     settings = settings or Bm25Settings()
-    if is_private() or len(dataset.documents) < KEPT_FROM:
-        return Bm25Index(dataset.documents.values(), settings, progress)
-    try:
-        path = _path(dataset, settings)
-        index = _opened(path)
-        if index is None:
-            with writer_lock(path.parent / f"{path.name.rpartition('-')[0]}.lock", progress):
-                index = _opened(path) or _written(path, dataset, settings, progress)
-        return index
-    except (DataError, SearchError) as error:
-        why = getattr(error.__cause__, "strerror", None) or type(error).__name__
-        _log.warning("the BM25 index cannot be kept (%s): it is built in memory", why)
-        return Bm25Index(dataset.documents.values(), settings, progress)
+    if len(dataset.documents) >= KEPT_FROM and not is_private():
+        try:
+            path = _path(dataset, settings)
+            if (index := _opened(path)) is None:
+                with writer_lock(path.parent / f"{path.name.rpartition('-')[0]}.lock", progress):
+                    index = _opened(path) or _written(path, dataset, settings, progress)
+            return index
+        except (DataError, SearchError) as error:
+            why = getattr(error.__cause__, "strerror", None) or type(error).__name__
+            _log.warning("the BM25 index cannot be kept (%s): it is built in memory", why)
+    return Bm25Index(dataset.documents.values(), settings, progress)
 
 
 def _path(dataset: Dataset, settings: Bm25Settings) -> Path:

@@ -13,10 +13,11 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from assay.data.dataset import Dataset, Document
 from assay.errors import AssayError, SearchError
 from assay.files import atomic_write, make_private_folder, read_file
-from assay.net.json import parse_object
 from assay.progress import Progress, silent
 from assay.ray_cluster import RayCluster
 from assay.search.bm25 import Bm25Settings
@@ -108,14 +109,11 @@ def read_parts(folders: Sequence[Path]) -> IndexPart:
 
 def _read_part(folder: Path) -> IndexPart:
     try:
-        value = parse_object(read_file(folder / PART_FILE)) or {}
-        value["settings"] = EmbedderSettings(**value["settings"])
-        value["bm25"] = Bm25Settings(**value["bm25"])
-        part = IndexPart(**value)
+        part = TypeAdapter(IndexPart).validate_json(read_file(folder / PART_FILE))
         if part.documents and not (folder / _VECTORS).is_file():
             raise SearchError(f"{_VECTORS} is missing")
         return part
-    except (OSError, ValueError, KeyError, TypeError, AssayError) as error:
+    except (OSError, ValueError, AssayError) as error:
         raise SearchError(
             f"{folder} is not a complete part of an index ({error}); make it again with: "
             "assay index --shard"

@@ -232,18 +232,12 @@ class Retriever:
         stored = self._vectors.chunks(places, vectors=True) if trace else {}
         explained = []
         for hit, place in zip(hits, places, strict=True):
+            shares = ranking.shares.get(hit.doc_id, {chosen: hit.score})
             if trace is not None and place in stored:
-                vector = np.asarray(stored[place].vector, np.float32)
-                shares = trace.shares(hit.doc_id, vector)
-            else:
-                shares = dict(ranking.shares.get(hit.doc_id, {chosen: hit.score}))
-            found = Explanation(
-                shares,
-                words.get(hit.doc_id, {}),
-                trace.feedback if trace else (),
-                judged.get(hit.doc_id, ()),
-            )
-            explained.append((hit, found))
+                shares = trace.shares(hit.doc_id, np.asarray(stored[place].vector, np.float32))
+            terms, feedback = words.get(hit.doc_id, {}), trace.feedback if trace else ()
+            named = judged.get(hit.doc_id, ())
+            explained.append((hit, Explanation(shares, terms, feedback, named)))
         return explained
 
     @property
@@ -272,10 +266,9 @@ class Retriever:
         found: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
         for term in dict.fromkeys(self._words.terms(text)):
             index = zlib.crc32(term.encode())
-            if index in query:
-                word = {index: query[index]}
-                for doc_id, score in self._words.find(word, among=doc_ids).items():
-                    found[doc_id][term] = score
+            word = {index: query[index]} if index in query else {}
+            for doc_id, score in self._words.find(word, among=doc_ids).items():
+                found[doc_id][term] = score
         return found
 
     def _judged(self, text: str, doc_ids: Sequence[str]) -> dict[str, tuple[JudgedQuery, ...]]:
@@ -477,10 +470,9 @@ def check_request(query: str, top_k: int, mode: str) -> Mode:
         raise UsageError(f"top_k must be from 1 to {MAX_TOP_K}, got {top_k}")
     if not readable_query(query):
         raise UsageError("the query is empty; pass at least one word")
-    for known in MODES:
-        if known == mode:
-            return known
-    raise UsageError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+    if mode not in MODES:
+        raise UsageError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+    return mode
 
 
 def readable_query(query: str) -> str:

@@ -193,7 +193,6 @@ class Index(Protocol):
     @property
     def manifest(self) -> Manifest:
         """What the index says about itself."""
-        ...
 
     def nearest(
         self, vector: Vectors, count: int = 0, *, among: Collection[str] | None = None
@@ -201,11 +200,9 @@ class Index(Protocol):
         """The best `count` documents, best first, equal scores in the order of ids. `among`: of
         these documents alone, and for a `count` of 0 all of them.
         """
-        ...
 
     def chunks(self, places: Iterable[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
         """Those that exist; with vectors if asked for."""
-        ...
 
 
 class Store(Protocol):
@@ -214,16 +211,12 @@ class Store(Protocol):
     @property
     def where(self) -> str:
         """The place for messages: a folder, or an address without its secrets."""
-        ...
 
     def lock(self, progress: Progress) -> AbstractContextManager[None]:
         """Waits until no other process writes this index, if the engine can know."""
-        ...
 
     def write(self, manifest: Manifest, parts: Iterable[EmbeddedPart]) -> None:
         """Write an index; at the end it takes the place of the live one."""
-        ...
 
     def open(self, key: IndexKey, words: OpenWords, *, deep: bool = False) -> Index | None:
         """The live index; None if there is none, or one of another key. `deep`: hash all of it."""
-        ...

@@ -111,10 +111,10 @@ def choose_device(asked: str) -> str:
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     if asked == "auto":
         return "cuda" if cuda else "mps" if mps else "cpu"
-    if not {"cpu": True, "cuda": cuda, "mps": mps}[asked.partition(":")[0]]:
+    if not {"cpu": True, "cuda": cuda, "mps": mps}.get(asked.partition(":")[0]):
         raise UsageError(
             f"ASSAY_DEVICE={asked}: PyTorch {torch.__version__} finds no such device here; use "
-            "ASSAY_DEVICE=cpu"
+            "auto, cpu, mps, cuda or cuda:N"
         )
     return asked
 

@@ -309,7 +309,7 @@ def describe_gain(held_out: HeldOut) -> str:
 def model_path(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Path:
     """Named after everything that the model depends on: a stale one is never opened."""
     read = replace(retriever.bm25.settings, language=retriever.bm25.language)
-    parts = (dataset.fingerprint, embedder.name, read.as_text(), _code_version())
+    parts = (dataset.fingerprint, embedder.name, str(read), _code_version())
     name = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:16]
     return cache_folder() / "tuned" / f"{name}.model"
 
