@@ -19,7 +19,7 @@ from pathlib import Path
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.data.stored_documents import StoredDocuments
-from assay.errors import SearchUnavailable, TuningDeclined, UsageError
+from assay.errors import SearchUnavailable, TuningDeclined
 from assay.progress import Progress, silent
 from assay.search import Mode
 from assay.search.bm25 import Bm25Index, Bm25Settings, open_bm25
@@ -42,7 +42,7 @@ from assay.search.store import (
     Store,
     fit_metric,
 )
-from assay.search.workers import Workers, ahead, usable_cores
+from assay.search.workers import Workers, ahead, integer_setting, usable_cores
 
 _log = logging.getLogger(__name__)
 
@@ -246,17 +246,10 @@ def configured_store(collection: str, url: str | None = None) -> Store:
             url,
             collection,
             api_key=os.environ.get("QDRANT_API_KEY") or None,
-            shards=_positive("QDRANT_SHARD_NUMBER"),
-            copies=_positive("QDRANT_REPLICATION_FACTOR"),
+            shards=integer_setting("QDRANT_SHARD_NUMBER"),
+            copies=integer_setting("QDRANT_REPLICATION_FACTOR"),
         )
     from assay.search.array_store import ArrayStore
 
     path = os.environ.get("QDRANT_PATH")
     return ArrayStore(Path(path) if path else cache_folder() / "index", collection)
-
-
-def _positive(name: str) -> int | None:
-    value = os.environ.get(name, "")
-    if value and (not value.isdecimal() or int(value) < 1):
-        raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
-    return int(value) if value else None

@@ -8,7 +8,6 @@ of a batch have the same number of tokens, so nothing is padded.
 """
 
 import hashlib
-import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,7 +35,7 @@ from assay.search.embedding import (
     TokenCounter,
     Vectors,
 )
-from assay.search.workers import usable_cores
+from assay.search.workers import integer_setting, usable_cores
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
@@ -79,7 +78,7 @@ class OnnxEmbedder:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._workers = _workers()
+        self._workers = integer_setting("ASSAY_THREADS") or min(4, usable_cores())
         self._model_name, self.name = name, f"{name} tokens={MAX_TOKENS}"
         self._opening, self._pooling, self.prompts = session, pooling, prompts
 
@@ -272,13 +271,3 @@ def open_session(
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # every fault of a model file has a class of its own
         raise SearchError(f"the model {name} cannot be loaded: {error}") from None
-
-
-def _workers() -> int:
-    """ASSAY_THREADS, else the cores this process may use, at most four."""
-    chosen = os.environ.get("ASSAY_THREADS", "")
-    if chosen:
-        if not chosen.isdecimal() or int(chosen) < 1:
-            raise UsageError(f"ASSAY_THREADS must be an integer >= 1, got {chosen!r}")
-        return int(chosen)
-    return min(4, usable_cores())

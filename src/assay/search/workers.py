@@ -15,7 +15,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any, TypeVar, cast
 
-from assay.errors import SearchError
+from assay.errors import SearchError, UsageError
 
 _Item = TypeVar("_Item")
 _Process = subprocess.Popen[bytes]
@@ -25,6 +25,14 @@ def usable_cores() -> int:
     """The cores that this process may use."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return found or 1
+
+
+def integer_setting(name: str) -> int | None:
+    """The environment variable; None if it is not set. Raises `UsageError` for one below 1."""
+    value = os.environ.get(name, "")
+    if value and (not value.isdecimal() or int(value) < 1):
+        raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
+    return int(value) if value else None
 
 
 class Workers:
@@ -89,8 +97,8 @@ class Workers:
             good, result = pickle.load(cast(IO[bytes], process.stdout))
         except (EOFError, OSError):
             raise SearchError(
-                "a process that indexes documents was ended, perhaps for want of memory; free "
-                "some, and run this again: stored vectors are not computed again"
+                "an indexing process was killed, perhaps because memory ran out; free some and "
+                "run this again: stored vectors are not computed again"
             ) from None
         finally:
             self._idle.put(process)
@@ -136,7 +144,7 @@ def _serve(calls: IO[bytes], answers: IO[bytes]) -> None:
     while True:
         try:
             function, arguments = pickle.load(calls)
-        except EOFError:  # the process that started this one is done, or gone
+        except EOFError:  # the process that started this one has ended
             return
         try:
             answer = True, function(context, *arguments)

@@ -222,19 +222,18 @@ def _of_another_version(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damage", "why"),
+    "damage",
     [
-        (lambda content: b"", "not a tuned model"),
-        (lambda content: b"PK\x03\x04 something else", "not a tuned model"),
-        (lambda content: MAGIC, "checksum"),
-        (lambda content: _sealed(b"[]"), "another version"),
-        (lambda content: content[:-100], "checksum"),
-        (lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:], "checksum"),
-        (_of_another_version, "another version"),
+        lambda content: b"",
+        lambda content: MAGIC,
+        lambda content: _sealed(b"[]"),
+        lambda content: content[:-100],
+        lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:],
+        _of_another_version,
     ],
 )
-def test_a_damaged_file_says_to_tune_again(saved: Path, damage: object, why: str) -> None:
+def test_a_damaged_file_says_to_tune_again(saved: Path, damage: object) -> None:
     assert callable(damage)
     saved.write_bytes(damage(saved.read_bytes()))
-    with pytest.raises(SearchError, match=f"{why}.*run `assay tune` again"):
+    with pytest.raises(SearchError, match="run `assay tune` again"):
         load_model(saved)

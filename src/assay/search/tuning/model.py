@@ -147,30 +147,21 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
 
 def load_model(path: Path) -> TunedRanker:
     """The model in a file. Raises `SearchError`."""
+    head = len(MAGIC) + 32
     try:
-        payload = _payload(path)
-        with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+        content = read_file(path, limit=_MAX_BYTES)
+        if content[:head] != MAGIC + hashlib.sha256(content[head:]).digest():
+            raise ValueError("another version, or damaged")
+        with np.load(io.BytesIO(content[head:]), allow_pickle=False) as archive:
             arrays: Arrays = {name: archive[name] for name in archive.files}
         ranker: TunedRanker = _rebuild("", TunedRanker, arrays)
     except OSError as error:
         raise SearchError(f"the tuned model {path} could not be read: {error}") from error
     except (KeyError, TypeError, ValueError, zipfile.BadZipFile):
-        raise _damaged(path, "it was written by another version of Assay") from None
+        raise SearchError(
+            f"the tuned model {path} is damaged or of another version: run `assay tune` again"
+        ) from None
     return ranker
-
-
-def _payload(path: Path) -> bytes:
-    content = read_file(path, limit=_MAX_BYTES)
-    if not content.startswith(MAGIC):
-        raise _damaged(path, "it is not a tuned model of this version")
-    checksum, payload = content[len(MAGIC) :][:32], content[len(MAGIC) + 32 :]
-    if hashlib.sha256(payload).digest() != checksum:
-        raise _damaged(path, "its contents do not match their checksum")
-    return payload
-
-
-def _damaged(path: Path, why: str) -> SearchError:
-    return SearchError(f"the tuned model {path} cannot be used, {why}: run `assay tune` again")
 
 
 def _flatten(prefix: str, value: Any, arrays: Arrays) -> None:

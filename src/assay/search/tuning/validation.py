@@ -9,9 +9,8 @@ one is often wrong, and means another thing in each data set. The held-out queri
 known whether a relevant document is remembered, turn it into a probability.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import scipy.sparse as sparse  # type: ignore[import-untyped]
@@ -194,13 +193,17 @@ def gain(before: Floats, after: Floats) -> TuningGain:
 
 
 def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
-    """nDCG@10 of each query."""
-    rows = []
+    """nDCG@10 of each query, with linear gain and the discount of trec_eval."""
+    scores = []
     for row, ranking in enumerate(rankings):
-        own = np.asarray(grades[row].toarray(), np.float32).ravel()
-        relevant = own[own > 0]
-        rows.append(ndcg_at(own[ranking[:10]], relevant, 10) if len(relevant) else 0.0)
-    return np.array(rows, np.float32)
+        ideal = _dcg(np.sort(grades[row].data)[::-1][:10])
+        found = _dcg(grades[row].toarray().ravel()[ranking[:10]])
+        scores.append(found / ideal if ideal else 0.0)
+    return np.array(scores, np.float32)
+
+
+def _dcg(gains: Floats) -> float:
+    return float((gains / np.log2(2 + np.arange(len(gains)))).sum())
 
 
 def _held_out_probability(signs: Doubles, familiar: Bits, sizes: Sequence[int]) -> Doubles:
@@ -237,21 +240,3 @@ def _rankings(tests: Sequence[ValidationFold], trees: int) -> list[Integers]:
         for one, own in zip(test.candidates, np.split(scores, ends[:-1]), strict=True):
             found.append(one.documents[one.order(own)])
     return found
-
-
-def ndcg_at(gains: Iterable[float], grades: Iterable[float], depth: int) -> float:
-    """With linear gain and the discount of trec_eval; 0 for a query without relevant documents.
-
-    Parameters:
-        gains: the grades of the ranked documents, best rank first; 0 where one was not judged.
-        grades: those of all judged documents of the query.
-        depth: how many ranks count.
-    """
-    ideal = sorted((grade for grade in grades if grade > 0), reverse=True)
-    best = _dcg(ideal[:depth])
-    ranked = [max(0.0, gain) for gain in islice(gains, depth)]
-    return _dcg(ranked) / best if best else 0.0
-
-
-def _dcg(gains: list[float]) -> float:
-    return float((np.array(gains) / np.log2(2 + np.arange(len(gains)))).sum())
