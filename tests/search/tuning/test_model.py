@@ -23,7 +23,7 @@ from assay.search.tuning.validation import FamiliarityGate
 
 def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> list[Ranked]:
     query = data.judged("dev")[0]
-    return list(ranker.rank(data.query_texts[query], data.query_vectors[query], top_k).documents)
+    return list(ranker.rank(data.queries[query].text, data.query_vectors[query], top_k).documents)
 
 
 @pytest.mark.parametrize(("top_k", "number"), [(1, 1), (100, 100), (240, 240), (10_000, 240)])
@@ -52,7 +52,7 @@ def test_any_text_can_be_asked(ranker: TunedRanker, data: TuningData, text: str)
 def test_a_query_alone_is_compared_as_among_others(ranker: TunedRanker, data: TuningData) -> None:
     """Alone, it reads half of a symmetric matrix, and of the judged sets only its neighbors'."""
     queries = data.judged("dev")[:3]
-    texts = [data.query_texts[query] for query in queries]
+    texts = [data.queries[query].text for query in queries]
     questions = ranker.encoder.encode(texts, data.query_vectors[queries])
 
     def compared(some: QueryFeatures) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ def test_centres_are_compared_with_by_what_their_parts_were_compared_with(
     ranker: TunedRanker, data: TuningData
 ) -> None:
     memory, queries = ranker.memory, data.judged("dev")[:3]
-    texts = [data.query_texts[query] for query in queries]
+    texts = [data.queries[query].text for query in queries]
     questions = ranker.encoder.encode(texts, data.query_vectors[queries])
     signals = first_pass(ranker.corpus, memory, questions).signals
     asked = unit_rows(memory.relevant.T @ (memory.vectors * memory.evenly[:, None]))
@@ -112,7 +112,7 @@ def test_all_trees_rank_as_many_bundles_as_hold_twice_what_is_asked_for(
             return super().predict(features, best)
 
     query = data.judged("dev")[0]
-    questions = ranker.encoder.encode([data.query_texts[query]], data.query_vectors[[query]])
+    questions = ranker.encoder.encode([data.queries[query].text], data.query_vectors[[query]])
     place = list(first_pass(ranker.corpus, ranker.memory, questions).signals).index("size")
     trees = Recorder(ranker.ranking_trees.content)
     ask(replace(ranker, ranking_trees=trees), data, top_k)
@@ -138,11 +138,11 @@ def test_an_unfamiliar_query_is_shared_with_the_zero_shot_ranking(
     ranker: TunedRanker, data: TuningData
 ) -> None:
     query = data.judged("dev")[0]
-    asked = data.query_texts[query], data.query_vectors[query]
+    asked = data.queries[query].text, data.query_vectors[query]
     careful = replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 1.0))
     assert 0 < careful.rank(*asked, 10).trust < 0.5
     for one in data.judged("dev")[:6]:
-        again = data.query_texts[one], data.query_vectors[one]
+        again = data.queries[one].text, data.query_vectors[one]
         assert careful.rank(*again, 1).trust == careful.rank(*again, 100).trust
     always = replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 0.0))
     assert always.rank(*asked, 10).trust == 1
@@ -152,7 +152,7 @@ def test_judged_queries_that_spoke_for_a_document_are_named(
     ranker: TunedRanker, data: TuningData
 ) -> None:
     query = data.judged("dev")[0]
-    text, vector = data.query_texts[query], data.query_vectors[query]
+    text, vector = data.queries[query].text, data.query_vectors[query]
     best = ask(ranker, data, 3)
     found = ranker.judged_for(text, vector, [one.document for one in best])
     assert len(found) == 3
@@ -162,7 +162,7 @@ def test_judged_queries_that_spoke_for_a_document_are_named(
         overlaps = [each.overlap for each in judged]
         assert overlaps == sorted(overlaps, reverse=True)
         for each in judged:
-            assert train[each.query_id].get(data.doc_ids[one.document], 0) > 0
+            assert train[each.query_id].get(data.documents[one.document].id, 0) > 0
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_a_loaded_model_ranks_as_the_saved_one(
 ) -> None:
     loaded = load_model(saved)
     for query in data.judged("dev")[:5]:
-        question = data.query_texts[query], data.query_vectors[query], 50
+        question = data.queries[query].text, data.query_vectors[query], 50
         assert loaded.rank(*question) == ranker.rank(*question)
     assert (loaded.held_out, loaded.gate) == (ranker.held_out, ranker.gate)
 
@@ -187,7 +187,8 @@ def test_queries_are_read_in_the_language_of_the_documents(
 ) -> None:
     """Also after the model was saved: Haus and Häuser are one stem in German alone."""
     words = ("Haus", "Häuser")
-    german = replace(data, texts=[words[0], *data.texts[1:]], language="german")
+    first = replace(data.documents[0], text=words[0])
+    german = replace(data, documents=[first, *data.documents[1:]], language="german")
     for texts, same in ((german, True), (replace(german, language="english"), False)):
         encoder, *_ = read_collection(texts)
         save_model(replace(ranker, encoder=encoder), tmp_path / texts.language)
@@ -215,7 +216,7 @@ def _sealed(payload: bytes) -> bytes:
 
 def _of_another_version(content: bytes) -> bytes:
     with np.load(io.BytesIO(content[len(MAGIC) + 32 :])) as archive:
-        arrays = {name: archive[name] for name in archive.files if name != "gate"}
+        arrays = {name: archive[name] for name in archive.files if name != "judged"}
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return _sealed(stream.getvalue())

@@ -31,14 +31,10 @@ from assay.search.tuning.validation import scores_by_query
 
 
 def _dataset(data: TuningData) -> Dataset:
-    documents = [
-        Document(*fields) for fields in zip(data.doc_ids, data.titles, data.texts, strict=True)
-    ]
-    queries = [Query(*fields) for fields in zip(data.query_ids, data.query_texts, strict=True)]
     return Dataset(
         name="world",
-        documents={one.id: one for one in documents},
-        queries={one.id: one for one in queries},
+        documents={one.id: one for one in data.documents},
+        queries={one.id: one for one in data.queries},
         judgments=data.judgments,
     )
 
@@ -73,7 +69,7 @@ def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
         asked = data.judged(split)
         shipped = [
             np.array([data.document_index[hit.doc_id] for hit in retriever.search(text, 100)])
-            for text in (data.query_texts[query] for query in asked)
+            for text in (data.queries[query].text for query in asked)
         ]
         scores += scores_by_query(shipped, data.grades(split, asked)).tolist()
     assert held_out.all.hybrid == pytest.approx(np.mean(scores))
@@ -156,7 +152,8 @@ def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tune, "MAX_QUERIES", 30)
     ranker = fit(data, worlds.by_vectors(data))
     assert ranker.held_out.all.queries == 60
-    drawn = [data.query_ids.index(each) for each in ranker.judged]
+    ids = [one.id for one in data.queries]
+    drawn = [ids.index(each) for each in ranker.judged]
     assert len(drawn) == 30
     assert drawn == sorted(set(drawn) & set(data.judged("train")))
 
@@ -165,7 +162,7 @@ def test_a_query_never_sees_its_own_judgments(data: TuningData) -> None:
     asked, remembered = split_queries(data.judged("train"), seed=0)[0]
     judged = {query_id: dict(grades) for query_id, grades in data.judgments["train"].items()}
     for query in asked:
-        judged[data.query_ids[query]] = {data.doc_ids[0]: 1}
+        judged[data.queries[query].id] = {data.documents[0].id: 1}
     changed = replace(data, judgments={**data.judgments, "train": judged})
 
     before, after = (_described(version, asked, remembered) for version in (data, changed))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from assay.data import Document, Query
 from assay.search.tuning.features import Integers, TuningData
 from assay.search.tuning.validation import ZeroShot
 
@@ -43,31 +44,30 @@ def all_knowing(data: TuningData) -> ZeroShot:
 def _world(train: int, dev: int, seed: int, *, relevant_by_topic: bool) -> TuningData:
     chance, noise = random.Random(seed), np.random.default_rng(seed)
     count = TOPICS * DOCUMENTS_PER_TOPIC
-    doc_ids = [f"d{number:03}" for number in range(count)]
     texts = [
         " ".join(f"doc{chance.randrange(40)}of{number % TOPICS}" for _ in range(12))
         for number in range(count)
     ]
+    documents = [
+        Document(f"d{number:03}", text.split()[0], text) for number, text in enumerate(texts)
+    ]
     directions = noise.normal(size=(TOPICS, DIMENSIONS))
-    query_ids, query_texts, vectors = [], [], []
+    queries, vectors = [], []
     judgments: dict[str, dict[str, dict[str, int]]] = {"train": {}, "dev": {}}
     for number in range(train + dev):
         topic = number % TOPICS
-        query_ids.append(f"q{number:03}")
-        query_texts.append(" ".join(f"ask{chance.randrange(8)}about{topic}" for _ in range(3)))
+        text = " ".join(f"ask{chance.randrange(8)}about{topic}" for _ in range(3))
+        queries.append(Query(f"q{number:03}", text))
         vectors.append(directions[topic] + noise.normal(size=DIMENSIONS))
-        of_topic = [doc for place, doc in enumerate(doc_ids) if place % TOPICS == topic]
-        relevant = chance.sample(of_topic if relevant_by_topic else doc_ids, 6)
-        judgments["train" if number < train else "dev"][query_ids[-1]] = dict.fromkeys(relevant, 1)
+        among = documents[topic::TOPICS] if relevant_by_topic else documents
+        relevant = [one.id for one in chance.sample(among, 6)]
+        judgments["train" if number < train else "dev"][queries[-1].id] = dict.fromkeys(relevant, 1)
     if not dev:
         del judgments["dev"]
     return TuningData(
-        doc_ids=doc_ids,
-        titles=[text.split()[0] for text in texts],
-        texts=texts,
+        documents=documents,
         doc_vectors=noise.normal(size=(count, DIMENSIONS)).astype(np.float32),
-        query_ids=query_ids,
-        query_texts=query_texts,
+        queries=queries,
         query_vectors=np.array(vectors, np.float32),
         judgments=judgments,
     )

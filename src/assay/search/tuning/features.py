@@ -14,13 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse  # type: ignore[import-untyped]
 
-from assay.data.dataset import Judgments
+from assay.data.dataset import Document, Judgments, Query
 from assay.search import bm25
-from assay.search.analyzer import (
-    DEFAULT_LANGUAGE,
-    Analyzer,
-    open_analyzer,
-)
+from assay.search.analyzer import DEFAULT_LANGUAGE, Analyzer, open_analyzer
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -150,12 +146,9 @@ class TuningData:
     Texts are read in `language`, as BM25 reads them.
     """
 
-    doc_ids: Sequence[str]
-    titles: Sequence[str]
-    texts: Sequence[str]
+    documents: Sequence[Document]
     doc_vectors: Floats
-    query_ids: Sequence[str]
-    query_texts: Sequence[str]
+    queries: Sequence[Query]
     query_vectors: Floats
     judgments: Mapping[str, Judgments]
     language: str = DEFAULT_LANGUAGE
@@ -163,32 +156,27 @@ class TuningData:
     @cached_property
     def document_index(self) -> Mapping[str, int]:
         """Document id to its row."""
-        return {doc_id: index for index, doc_id in enumerate(self.doc_ids)}
+        return {document.id: row for row, document in enumerate(self.documents)}
 
     def judged(self, split: str) -> list[int]:
         """The queries of a split with a known relevant document, by index, in a fixed order."""
-        judgments = self.judgments.get(split, {})
-        return [
-            index
-            for index, query_id in enumerate(self.query_ids)
-            if any(
-                grade > 0 and doc_id in self.document_index
-                for doc_id, grade in judgments.get(query_id, {}).items()
-            )
-        ]
+        return [query for query in range(len(self.queries)) if self._relevant(split, query)]
 
     def grades(self, split: str, queries: Sequence[int]) -> Sparse:
         """Queries by documents; what was not judged relevant is zero."""
-        judgments = self.judgments.get(split, {})
         known = [
-            (grade, row, self.document_index[doc_id])
+            (grade, row, document)
             for row, query in enumerate(queries)
-            for doc_id, grade in judgments.get(self.query_ids[query], {}).items()
-            if grade > 0 and doc_id in self.document_index
+            for document, grade in self._relevant(split, query)
         ]
         grades, rows, columns = np.array(known, np.int64).reshape(-1, 3).T
-        shape = (len(queries), len(self.doc_ids))
+        shape = (len(queries), len(self.documents))
         return sparse.csr_matrix((grades.astype(np.float32), (rows, columns)), shape=shape)
+
+    def _relevant(self, split: str, query: int) -> list[tuple[int, int]]:
+        grades = self.judgments.get(split, {}).get(self.queries[query].id, {})
+        found = ((self.document_index.get(one), grade) for one, grade in grades.items())
+        return [(row, grade) for row, grade in found if row is not None and grade > 0]
 
 
 def character_grams(text: str) -> list[str]:
@@ -314,9 +302,8 @@ class CorpusFeatures:
 def read_collection(data: TuningData) -> tuple[QueryEncoder, CorpusFeatures, Sparse, Sparse]:
     """The encoder, the documents as queries meet them, and the term counts of texts and titles."""
     analyzer = open_analyzer(data.language)
-    both = zip(data.titles, data.texts, strict=True)
-    bodies = _terms((f"{title} {text}" for title, text in both), analyzer)
-    train = [data.query_texts[query] for query in data.judged("train")]
+    bodies = _terms((f"{one.title} {one.text}" for one in data.documents), analyzer)
+    train = [data.queries[query].text for query in data.judged("train")]
     asked, spelled = _terms(train, analyzer), [character_grams(text) for text in train]
     vocabulary, grams = vocabulary_of([*bodies, *asked]), vocabulary_of(spelled)
     encoder = QueryEncoder(
@@ -327,7 +314,7 @@ def read_collection(data: TuningData) -> tuple[QueryEncoder, CorpusFeatures, Spa
         language=data.language,
     )
     body = term_matrix(bodies, vocabulary)
-    title = term_matrix(_terms(data.titles, analyzer), vocabulary)
+    title = term_matrix(_terms((one.title for one in data.documents), analyzer), vocabulary)
     # k1 and b for whole documents as Anserini sets them for BEIR; titles are short and even.
     words = sparse.hstack([bm25_weights(body, 0.9, 0.4), bm25_weights(title, 1.2, 0.75)]).tocsr()
     return encoder, CorpusFeatures(unit_rows(data.doc_vectors), words), body, title

@@ -62,7 +62,6 @@ class TunedRanker:
     ranking_trees: TreeGraph
     gate: FamiliarityGate
     judged: tuple[str, ...]
-    splits = ("train",)
 
     def rank(self, text: str, vector: Floats, top_k: int = 10) -> LearnedRanking:
         """Best first."""
@@ -177,7 +176,7 @@ def _flatten(prefix: str, value: Any, arrays: Arrays) -> None:
             for piece in ("data", "indices", "indptr"):
                 arrays[f"{name}.{piece}"] = getattr(part, piece)
             arrays[f"{name}.shape"] = np.array(part.shape, np.int64)
-        elif _holds_arrays(type(part)):
+        elif is_dataclass(part):
             _flatten(f"{name}.", part, arrays)
         else:
             arrays[name] = np.frombuffer(orjson.dumps(part), np.uint8)
@@ -196,15 +195,8 @@ def _rebuild(prefix: str, kind: Any, arrays: Arrays) -> Any:
             parts[name] = sparse.csr_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
         elif hint in (Floats, Integers):
             parts[name] = arrays[key]
-        elif _holds_arrays(hint):
+        elif is_dataclass(hint):
             parts[name] = _rebuild(f"{key}.", hint, arrays)
         else:
             parts[name] = TypeAdapter(hint).validate_json(arrays[key].tobytes())
     return kind(**parts)
-
-
-def _holds_arrays(kind: Any) -> bool:
-    return is_dataclass(kind) and any(
-        hint in (Floats, Integers, Sparse) or _holds_arrays(hint)
-        for hint in get_type_hints(kind).values()
-    )

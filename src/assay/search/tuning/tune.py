@@ -88,7 +88,7 @@ class TrainingSet:
     def read(cls, data: TuningData) -> "TrainingSet":
         """Encode documents and queries."""
         encoder, corpus, body, title = read_collection(data)
-        questions = encoder.encode(data.query_texts, data.query_vectors)
+        questions = encoder.encode([one.text for one in data.queries], data.query_vectors)
         return cls(data, encoder, corpus, body, title, questions)
 
     def memory(self, queries: Sequence[int]) -> Memory:
@@ -212,7 +212,7 @@ def fit(
         overlap_trees=TreeGraph.of(overlap),
         ranking_trees=TreeGraph.of(ranking, trees_used, ranks=True),
         gate=gate,
-        judged=tuple(data.query_ids[one] for one in train),
+        judged=tuple(data.queries[one].id for one in train),
     )
 
 
@@ -252,12 +252,9 @@ def learn(
         query for query in dataset.queries.values() if any(query.id in s for s in judged.values())
     ]
     data = TuningData(
-        doc_ids=[one.id for one in documents],
-        titles=[one.title for one in documents],
-        texts=[one.text for one in documents],
+        documents=documents,
         doc_vectors=document_vectors(documents, embedder, progress, cache=cache),
-        query_ids=[query.id for query in asked],
-        query_texts=[query.text for query in asked],
+        queries=asked,
         query_vectors=cache.embed(
             [embedder.prompts.query + query.text for query in asked], embedder, progress
         ),
@@ -269,7 +266,7 @@ def learn(
         found = []
         for done, query in enumerate(queries, 1):
             try:
-                hits = retriever.search(data.query_texts[query], MAX_TOP_K, mode="hybrid")
+                hits = retriever.search(asked[query].text, MAX_TOP_K, mode="hybrid")
             except UsageError:  # a query without a word: nothing is found for it
                 hits = []
             found.append(np.array([data.document_index[hit.doc_id] for hit in hits], np.int64))
