@@ -1,6 +1,5 @@
 """The index in a folder: exact, complete or not there, and noticed when it is damaged."""
 
-import contextlib
 import shutil
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from assay.search.array_store import ArrayStore
 from assay.search.bm25 import Bm25Index
 from assay.search.embedding import VectorCache
 from assay.search.index import build_index, open_retriever
-from assay.search.sealed_folder import DamagedIndexError, check_folder, seal, writing_folder
+from assay.search.sealed_folder import DamagedIndexError
 from assay.search.store import IndexKey
 
 
@@ -76,31 +75,6 @@ def test_an_index_of_an_earlier_version_is_rebuilt_with_a_line_that_says_so(
     monkeypatch.undo()
     assert ranking(store) == right
     assert len([one for one in home.iterdir() if one.is_dir()]) == 1
-
-
-def test_a_large_index_is_hashed_on_demand(
-    store: ArrayStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ranking(store)
-    monkeypatch.setattr(sealed_folder, "HASHED_WHEN_OPENED", 0)
-    folder = live(store)
-    flip(folder / "vectors.f32", 100)
-    check_folder(folder)  # by size alone
-    with pytest.raises(DamagedIndexError, match=r"vectors\.f32 does not match its checksum"):
-        check_folder(folder, every=True)
-
-
-def test_a_folder_that_was_not_sealed_does_not_take_its_place(tmp_path: Path) -> None:
-    place = tmp_path / "place"
-    with writing_folder(place) as part:
-        (part / "file").write_text("first")
-        seal(part, {"version": 1})
-    with contextlib.suppress(RuntimeError), writing_folder(place) as part:
-        (part / "file").write_text("second")
-        raise RuntimeError
-    assert check_folder(place) == {"version": 1}
-    assert (place / "file").read_text() == "first"
-    assert [one.name for one in tmp_path.iterdir()] == ["place"]
 
 
 def test_vectors_shared_among_threads_are_compared_alike(

@@ -27,22 +27,6 @@ def test_a_short_document_is_one_chunk_of_its_whole_text() -> None:
     assert shown_text(document, chunks[0].span, 1) == "Green tea\n\nis steeped."
 
 
-def test_nothing_beyond_the_limit_is_lost() -> None:
-    chunks = chunks_of("Title", " ".join(SENTENCES))
-    assert len(chunks) > 3
-    for sentence in SENTENCES:
-        assert any(sentence in chunk for chunk in chunks)
-
-
-def test_what_the_model_cannot_read_of_a_chunk_begins_the_next() -> None:
-    embedder = WordEmbedder()
-    document = Document("d", "Title", " ".join(SENTENCES))
-    read: set[str] = set()
-    for chunk in split(document, embedder):
-        read |= set(chunk.embedded.split()[: embedder.max_tokens - 2])
-    assert {f"number{i}" for i in range(12)} <= read
-
-
 def test_the_first_chunk_is_what_a_truncating_model_reads() -> None:
     document = Document("d", "Title", " ".join(SENTENCES))
     first = split(document, WordEmbedder())[0].embedded.split()

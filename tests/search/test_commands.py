@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import shutil
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.cli.app import app
-from assay.errors import AssayError, SearchError, UsageError
+from assay.errors import AssayError, UsageError
 
 
 @pytest.fixture
@@ -156,20 +154,6 @@ def test_wrong_usage_is_refused_before_anything_is_built(
     assert not (surroundings / "index").exists()
 
 
-def test_a_search_with_another_model_than_the_index_builds_its_own(
-    dataset: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "other-model"
-    shutil.copytree(str(files("agent_assay_minilm")), folder)
-    run("index", "--dataset", dataset)
-    other = f"onnx:{folder}"
-    report = json.loads(run("index", "--dataset", dataset, "--embedder", other, "--json"))
-    assert (report["rebuilt"], report["embedded"]) == (True, 3)
-    again = json.loads(run("index", "--dataset", dataset, "--json"))
-    assert not again["rebuilt"]  # the other index stays as it was
-    assert report["embedder"].startswith("other-model@")
-
-
 def test_qdrant_path_and_collection_name_say_where(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,9 +161,3 @@ def test_qdrant_path_and_collection_name_say_where(
     monkeypatch.setenv("COLLECTION_NAME", "my/drinks")
     report = json.loads(run("index", "--dataset", dataset, "--json"))
     assert report["index"] == str(tmp_path / "here" / "my-drinks")
-
-
-def test_qdrant_url_says_which_server(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
-    with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not respond"):
-        run("index", "--dataset", dataset)

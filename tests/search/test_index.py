@@ -34,11 +34,6 @@ def built(store: Store, documents: object, embedder: WordEmbedder) -> tuple[bool
     return report.rebuilt, report.embedded
 
 
-def test_an_index_says_what_it_was_made_of(store: Store, embedder: WordEmbedder) -> None:
-    report = build_index(corpus(), embedder, store)
-    assert (report.documents, report.rebuilt, report.bm25_language) == (5, True, "english")
-
-
 def test_the_same_documents_again_embed_and_write_nothing(
     store: Store, embedder: WordEmbedder
 ) -> None:

@@ -11,8 +11,7 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
-from tests.search.cluster import running_cluster
-from tests.search.conftest import QdrantServer, running_server
+from tests.search.conftest import QdrantServer, running_cluster, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
 from assay.data import Dataset, Document

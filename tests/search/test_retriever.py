@@ -21,7 +21,6 @@ from assay.search.retriever import (
     Ranked,
     Retriever,
     fuse,
-    ranked,
     rocchio_feedback,
 )
 from assay.search.store import Store
@@ -80,10 +79,6 @@ def test_scores_are_from_0_to_1_best_first_each_document_once(
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
     assert len({hit.doc_id for hit in hits}) == len(hits)
-
-
-def test_hybrid_is_the_default(retriever: Retriever) -> None:
-    assert retriever.search("hot water") == retriever.search("hot water", 10, mode="hybrid")
 
 
 @pytest.mark.parametrize("mode", MODES[:-1])
@@ -305,10 +300,6 @@ def test_each_signal_counts_in_proportion_to_its_best() -> None:
             "c": (1 - LEXICAL_WEIGHT) / 2,
         }
     )
-
-
-def test_without_words_in_common_the_dense_order_stands() -> None:
-    assert ranked(fuse({}, {"a": 0.1, "b": 0.9})) == ["b", "a"]
 
 
 def test_feedback_moves_the_query_towards_what_it_found() -> None:

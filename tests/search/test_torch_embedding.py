@@ -44,24 +44,17 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return printed
 
 
-def test_vectors_are_those_of_the_library(seen: dict[str, Any]) -> None:
+def test_vectors_name_limit_and_prompts_are_those_of_the_library(seen: dict[str, Any]) -> None:
     assert seen["cosine"] > 0.9999
     assert seen["none"] == [0, 32]
-
-
-def test_the_name_says_the_model_and_its_limit(seen: dict[str, Any]) -> None:
     assert seen["name"].startswith("st:tiny model@")
     assert seen["name"].endswith("tokens=64")
     assert seen["max_tokens"] == 64
-
-
-def test_prompts_are_those_of_the_model(seen: dict[str, Any]) -> None:
     assert seen["prompts"] == ["query: ", "passage: "]
 
 
 def test_a_full_device_gets_smaller_batches(seen: dict[str, Any]) -> None:
-    assert seen["out_of_memory"]["rows"] == 40
-    assert seen["out_of_memory"]["batches"] == [40, 20, 10, 10, 10, 10]
+    assert seen["out_of_memory"] == {"rows": 40, "batches": [40, 20, 10, 10, 10, 10]}
     assert "does not fit into the memory" in seen["hopeless"]["error"]
 
 

@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.search.tuning import worlds
-from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
-from assay.search.tuning import signals as signals_module
 from assay.search.tuning.features import QueryFeatures, TuningData, read_collection, unit_rows
 from assay.search.tuning.model import MAGIC, TunedRanker, load_model, save_model
-from assay.search.tuning.signals import compare_with_judged, first_pass, propagate
-from assay.search.tuning.trees import TreeGraph
+from assay.search.tuning.signals import compare_with_judged, first_pass
 from assay.search.tuning.tune import fit
 from assay.search.tuning.validation import FamiliarityGate
 
@@ -35,12 +32,6 @@ def test_documents_come_once_and_best_first_as_many_as_asked_for(
     scores = [one.score for one in found]
     assert all(0 <= score <= 1 for score in scores)
     assert scores == sorted(scores, reverse=True)
-
-
-def test_finds_the_documents_of_the_topic(ranker: TunedRanker, data: TuningData) -> None:
-    topic = data.judged("dev")[0] % TOPICS
-    found = [one.document % TOPICS for one in ask(ranker, data, 10)]
-    assert found.count(topic) >= 8
 
 
 @pytest.mark.parametrize("text", ["", "   ", "the of and", "未知の質問", "word " * 30_000])
@@ -83,40 +74,6 @@ def test_centres_are_compared_with_by_what_their_parts_were_compared_with(
         "both_centres": unit_rows(memory.centres + asked),
     }.items():
         np.testing.assert_allclose(signals[name], questions.vectors @ centres.T, atol=1e-5)
-
-
-def test_evidence_is_explained_by_the_judged_queries_that_overlap_most(
-    ranker: TunedRanker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draw = np.random.default_rng(0)
-    overlap = draw.random((1, 30)).astype(np.float32)
-    near = draw.permutation(len(ranker.memory.counts))[:30][None, :]
-    best = np.argsort(-overlap[0])[:20]
-    alone = propagate(ranker.memory, near[:, best], overlap[:, best])
-    monkeypatch.setattr(signals_module, "EXPLAINED", 20)
-    found = propagate(ranker.memory, near, overlap)
-    for name in ("kriging_1", "kriging_4"):
-        np.testing.assert_allclose(found[name], alone[name], atol=1e-5)
-    assert np.abs(found["overlap_1"] - alone["overlap_1"]).max() > 0.01
-
-
-@pytest.mark.parametrize(("top_k", "documents"), [(3, 200), (100, 200), (110, 220)])
-def test_all_trees_rank_as_many_bundles_as_hold_twice_what_is_asked_for(
-    ranker: TunedRanker, data: TuningData, top_k: int, documents: int
-) -> None:
-    asked: list[float] = []
-
-    class Recorder(TreeGraph):
-        def predict(self, features: np.ndarray, best: int) -> np.ndarray:
-            asked.append(best * features[:, place].mean())
-            return super().predict(features, best)
-
-    query = data.judged("dev")[0]
-    questions = ranker.encoder.encode([data.queries[query].text], data.query_vectors[[query]])
-    place = list(first_pass(ranker.corpus, ranker.memory, questions).signals).index("size")
-    trees = Recorder(ranker.ranking_trees.content)
-    ask(replace(ranker, ranking_trees=trees), data, top_k)
-    assert asked == [pytest.approx(documents, rel=0.01)]
 
 
 def test_a_tuned_model_is_opened_without_what_learned_it() -> None:
