@@ -175,6 +175,25 @@ def test_a_cluster_that_says_that_it_is_too_slow_gets_the_time_of_one_server(sta
     assert seen == ["a 10", "b 10", "a 60"]
 
 
+def test_a_cluster_without_a_leader_is_asked_to_write_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    refusal = UnexpectedResponse(500, "Error", b"No leader is elected", httpx.Headers())
+
+    class Electing(_Stalled):
+        def upsert(self, _collection: str) -> str:
+            if len(pauses) < 2:
+                raise refusal
+            return self._name
+
+    servers: Any = [Electing(name, 1, []) for name in "ab"]
+    client: Any = FailoverClient(servers, servers)
+    assert client.upsert("index") == "a"
+    assert len(pauses) == 2
+
+
 def test_a_full_disk_is_told_with_what_to_do() -> None:
     said = b'{"status": {"error": "No space left on device: WAL buffer size"}}'
     with (

@@ -7,6 +7,7 @@ answered last, and to the next one if that does not respond.
 
 import logging
 import re
+import time
 import uuid
 import warnings
 import weakref
@@ -273,6 +274,8 @@ class ServerIndex:
 
 # For the state of a node, and for a search before the next node is asked.
 _TIMEOUT_S, _STATUS_S, _READ_S = 60, 5, 10
+# While nodes elect a leader, which takes seconds, they refuse to write.
+_WRITE_ROUNDS, _ELECTION_S = 10, 1.0
 _STATUS, _READS = ("info", "cluster_status"), ("query_points", "retrieve")
 # Collections keep metadata since then, where the manifest of an index lives.
 _MIN_VERSION = (1, 16)
@@ -397,22 +400,28 @@ class FailoverClient:
         places = [(self._current + step) % len(servers) for step in range(len(servers))]
         # A node that stalls keeps a search waiting for 10 s. If all are slow, the cluster is busy,
         # and gets the time that one server has.
-        rounds: list[dict[str, Any]] = [{"timeout": _READ_S}, {}] if name in _READS else [{}]
+        reads = name in _READS
+        rounds: list[dict[str, Any]] = [{"timeout": _READ_S}, {}] if reads else [{}] * _WRITE_ROUNDS
         problem: ResponseHandlingException | UnexpectedResponse | None = None
-        for limit, place in ((limit, place) for limit in rounds for place in places):
-            try:
-                if place != self._current:  # also a node that has been replaced since
-                    self._require_member(place)
-                answer = getattr(servers[place], name)(*arguments, **options | limit)
-            except _CLIENT_ERRORS as error:
-                if not _is_away(error, slow_too=bool(limit)):
-                    raise
-                _log.warning("Qdrant server %s of %s does not respond", place + 1, len(servers))
-                if problem is None or isinstance(error, UnexpectedResponse):
-                    problem = error  # a node that responds says more than one that is gone
-            else:
-                self._current = place
-                return answer
+        for number, limit in enumerate(rounds):
+            if number and not reads:
+                if not isinstance(problem, UnexpectedResponse):
+                    break  # no node responds
+                time.sleep(_ELECTION_S)  # the nodes elect a leader in place of one that is gone
+            for place in places:
+                try:
+                    if place != self._current:  # also a node that has been replaced since
+                        self._require_member(place)
+                    answer = getattr(servers[place], name)(*arguments, **options | limit)
+                except _CLIENT_ERRORS as error:
+                    if not _is_away(error, slow_too=bool(limit)):
+                        raise
+                    _log.warning("Qdrant server %s of %s does not respond", place + 1, len(servers))
+                    if problem is None or isinstance(error, UnexpectedResponse):
+                        problem = error  # a node that responds says more than one that is gone
+                else:
+                    self._current = place
+                    return answer
         assert problem is not None, "there is at least one client"
         raise problem
 
