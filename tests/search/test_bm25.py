@@ -128,6 +128,9 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     chosen = Bm25Settings.from_environment()
     assert chosen == Bm25Settings(0.9, 0.4, title_weight=2, language="german")
     assert str(chosen) == "k1=0.9, b=0.4, title weight=2, language=german"
+    for name, value in chosen.as_environment().items():
+        monkeypatch.setenv(name, value)
+    assert Bm25Settings.from_environment() == chosen
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,10 @@ def test_an_evaluation_with_bm25_records_its_settings(tmp_path: Path) -> None:
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_EMBEDDER", "st:some/model")
-    monkeypatch.setenv("ASSAY_DEVICE", "cuda:1")
-    assert EmbedderSettings.from_environment() == EmbedderSettings("st:some/model", "cuda:1")
+    settings = EmbedderSettings("st:some/model", "cuda:1")
+    for name, value in settings.as_environment().items():
+        monkeypatch.setenv(name, value)
+    assert EmbedderSettings.from_environment() == settings
 
 
 def test_a_model_without_its_kind_is_refused_with_the_kind() -> None:

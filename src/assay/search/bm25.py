@@ -125,7 +125,7 @@ class Bm25Settings:
         chosen: dict[str, object] = {}
         for pair in filter(None, (pair.strip() for text in texts for pair in text.split(","))):
             name, _, value = pair.partition("=")
-            name = name.strip().replace("-", "_")
+            name = name.strip().replace("-", "_").replace(" ", "_")
             try:
                 number = isinstance(_DEFAULTS[name], float)
                 chosen[name] = float(value) if number else value.strip()
@@ -137,8 +137,14 @@ class Bm25Settings:
                 ) from None
         return replace(cls(), **chosen)  # type: ignore[arg-type]
 
+    def as_environment(self) -> dict[str, str]:
+        """The variable that makes another process use the same."""
+        return {VARIABLE: str(self)}
+
     def __str__(self) -> str:
-        """`k1=1.2, b=0.75, language=german`: k1, b, and what differs from the defaults."""
+        """`k1=1.2, b=0.75, language=german`, as `parse` takes it: what differs from the defaults,
+        and always k1 and b.
+        """
         chosen = {
             name: f"{value:g}" if isinstance(value, float) else str(value)
             for name, value in asdict(self).items()

@@ -116,6 +116,10 @@ class EmbedderSettings:
         """ASSAY_EMBEDDER and ASSAY_DEVICE, else the built-in model."""
         return cls(os.environ.get("ASSAY_EMBEDDER", ""))
 
+    def as_environment(self) -> dict[str, str]:
+        """The variables that make another process choose the same."""
+        return {"ASSAY_EMBEDDER": self.embedder, "ASSAY_DEVICE": self.device}
+
 
 def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
     """The embedder that the settings, else the environment, select."""
