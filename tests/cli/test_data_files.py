@@ -1,4 +1,4 @@
-"""`assay data import`, `check` and `sample`."""
+"""`assay data`."""
 
 import json
 from pathlib import Path
@@ -84,3 +84,36 @@ def test_a_sample_says_that_its_scores_are_its_own() -> None:
     result = invoke("sample", "notes", "--out", "small", "-n", "5", "--documents", "30")
     assert "compare them only with each other" in result.stderr
     assert len(load_dataset("small").queries) == 5
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> str:
+    """One whose names would be markup if a terminal library had its way."""
+    folder = tmp_path / "odd [red]name"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text(
+        '{"_id": "d", "text": "a b c"}\n{"_id": "[e]", "text": ""}'
+    )
+    (folder / "queries.jsonl").write_text(
+        '{"_id": "q", "text": "x", "metadata": {"tags": ["[bold]tag"]}}\n{"_id": "p", "text": "x"}'
+    )
+    (folder / "qrels" / "test.tsv").write_text("q\td\t1\n")
+    (folder / "qrels" / "train.tsv").write_text("p\td\t1\n")
+    return str(folder)
+
+
+def test_info_is_what_a_score_depends_on_with_names_as_they_are(dataset: str) -> None:
+    shown = invoke("info", dataset).stdout
+    for words in ("2, of which empty: 1", "too few", "1 of 1 documents", "odd [red]name"):
+        assert words in shown
+    assert "[bold]tag 1" in shown
+    assert "'[e]' on line 2" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    facts = json.loads(invoke("info", dataset, "--split", "train", "--json").stdout)
+    assert (facts["split"], facts["documents"]) == ("train", 2)
+    assert facts["splits"]["test"]["grades"] == {"1": 1}
+
+
+def test_list_names_the_known_data_sets() -> None:
+    assert list(json.loads(invoke("list", "--json").stdout)) == ["nfcorpus", "notes"]
+    assert "nfcorpus" in invoke("list").stdout

