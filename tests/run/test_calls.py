@@ -15,7 +15,7 @@ from assay.errors import FailureKind, RunError
 from assay.files import is_locked
 from assay.llm.passages import ContextChunk
 from assay.privacy import WITHHELD
-from assay.run.calls import Call, CallLog, CallTail, CallWriter, PrivateTexts, with_quote
+from assay.run.calls import Call, CallLog, CallTail, CallWriter, PrivateTexts
 
 GOOD = Call("q1", ("d1", "d2"), 1.5, 1, at=0.25, returned=2)
 BAD = Call("q2", (), 2.0, 4, at=0.5, failure=FailureKind.TIMEOUT, message="no answer within 2 s")
@@ -29,7 +29,7 @@ FULL = replace(
 )
 
 
-@pytest.mark.parametrize("call", [GOOD, BAD, replace(BAD, said="busy"), ANSWER, FULL])
+@pytest.mark.parametrize("call", [GOOD, replace(BAD, said="busy", status=503), FULL])
 def test_a_call_survives_its_record(call: Call) -> None:
     assert Call.from_json(call.to_json()) == call
 
@@ -47,16 +47,6 @@ def test_a_record_says_how_it_went_and_leaves_out_what_did_not_happen() -> None:
     failed = replace(BAD, at=1.23456).to_json()
     assert (failed["status"], failed["at"], "returned" in failed) == ("failed", 1.235, False)
     assert failed["failure"] == {"kind": "timeout", "message": "no answer within 2 s"}
-    assert with_quote("HTTP 503", "busy") == "HTTP 503; it said: busy"
-    assert with_quote("HTTP 503", "") == "HTTP 503"
-
-
-def test_what_is_withdrawn_took_no_time(tmp_path: Path) -> None:
-    path = tmp_path / "calls.jsonl"
-    with CallWriter(path) as writer:
-        writer.withdraw(("q1", 0))
-    record = orjson.loads(path.read_bytes())
-    assert list(record.values()) == ["q1", "withdrawn", 0, 0, 0]
 
 
 def test_a_private_run_keeps_texts_in_memory_and_known_ids_on_disk() -> None:
@@ -83,13 +73,6 @@ def test_calls_are_read_in_the_order_asked_for_and_the_last_one_counts(tmp_path:
     assert list(log.read(asked("q1", "q2", "nobody"))) == [GOOD, again, None]
     assert len(log) == 2
     assert log.elapsed == 0.75
-
-
-def test_a_log_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
-    """Also root is refused here, which may write everything: a folder is in its place."""
-    (tmp_path / "calls.jsonl").mkdir()
-    with pytest.raises(RunError, match=r"cannot write .*calls\.jsonl: Is a directory; make its"):
-        CallWriter(tmp_path / "calls.jsonl")
 
 
 def asked(*ids: str) -> list[Query]:
@@ -139,28 +122,20 @@ def test_a_log_on_a_read_only_disk_is_reported(
         CallWriter(tmp_path / "calls.jsonl")
 
 
-@pytest.mark.parametrize("line", [b"not json\n", b"[]\n", b"7\n"])
-def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "calls.jsonl"
-    with CallWriter(path) as writer:
-        writer.append(GOOD)
-    path.write_bytes(line + path.read_bytes())
-    with pytest.raises(RunError, match=r"calls\.jsonl:1: not a call record; delete that line"):
-        CallLog(path)
-
-
 @pytest.mark.parametrize(
-    "change",
-    [
-        *({"at": None}, {"attempts": 1.5}, {"doc_ids": "d1"}, {"failure": []}),
-        *({"doc_ids": [None]}, {"query_id": 1}, {"answer": []}),
+    "line",
+    [b"not json", b"[]"]
+    + [
+        orjson.dumps({**GOOD.to_json(), **change})
+        for change in ({"at": None}, {"doc_ids": "d1"}, {"failure": []}, {"query_id": 1})
     ],
 )
-def test_a_record_of_wrong_types_is_damaged(tmp_path: Path, change: dict[str, object]) -> None:
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "calls.jsonl"
-    path.write_bytes(orjson.dumps({**GOOD.to_json(), **change}) + b"\n")
-    with pytest.raises(RunError, match=r"calls\.jsonl:1: not a call record"):
+    path.write_bytes(line + b"\n" + orjson.dumps(GOOD.to_json()) + b"\n")
+    with pytest.raises(RunError, match=r"calls\.jsonl:1: not a call record; delete that line"):
         CallLog(path)
+    assert [call.query_id for call in CallTail(path).read()] == ["q1"]  # while it goes on
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
@@ -205,20 +180,10 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_p
 
 
 def test_a_withdrawn_failure_counts_as_not_asked(tmp_path: Path) -> None:
-    log = tmp_path / "calls.jsonl"
-    failed = {"status": "failed", "failure": {"kind": "timeout", "message": ""}}
-    asked = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1}
-    lines = [asked | failed, asked | {"status": "withdrawn"}]
-    log.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    tail = CallTail(log)
-    assert len(tail.read()) == 1
-    assert tail.withdrawn == 1
-    assert tail.read() == []
-
-
-def test_a_damaged_line_of_a_running_run_is_left_out(tmp_path: Path) -> None:
-    log = tmp_path / "calls.jsonl"
-    good = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1, "status": "answered"}
-    lines = [b"{torn", b"[]", b'{"query_id": 7}', b"\xff\xfe", orjson.dumps(good)]
-    log.write_bytes(b"".join(line + b"\n" for line in lines))
-    assert [call.query_id for call in CallTail(log).read()] == ["q"]
+    path = tmp_path / "calls.jsonl"
+    with CallWriter(path) as writer:
+        writer.append(BAD)
+        writer.withdraw(BAD.key)
+    tail = CallTail(path)
+    assert (len(tail.read()), tail.withdrawn, tail.read()) == (1, 1, [])
+    assert (len(CallLog(path)), CallLog(path).elapsed) == (0, BAD.at)

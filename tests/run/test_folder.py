@@ -41,17 +41,6 @@ def made(make_dataset: MakeDataset, tmp_path: Path) -> Callable[..., RunFolder]:
     return make
 
 
-def test_the_files_of_a_run_are_in_its_folder(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    files = [run.calls_file, run.report_file, run.page_file, run.summary_file]
-    files += [run.answers_file, run.comparison_file, run.header_file]
-    assert {each.parent for each in files} == {tmp_path}
-    assert [each.name for each in files] == [
-        *("calls.jsonl", "report.json", "report.html", "summary.txt"),
-        *("answers.jsonl", "comparison.json", "run.json"),
-    ]
-
-
 def test_the_line_of_a_damaged_answer_is_named(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text("{\n")
     with pytest.raises(RunError, match=r"answers\.jsonl is damaged: line 1: not JSON; recreate"):
@@ -124,12 +113,9 @@ def test_the_latest_run_is_none_that_was_made_as_a_baseline(
 def test_the_newest_complete_run_of_a_label_is_found(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
-    first, second = (
+    for _ in range(2):
         assay.evaluate(lambda query, top_k: ["d0"], make_dataset(1), out=tmp_path, label="main")
-        for _ in range(2)
-    )
     newest = list(list_runs(tmp_path))[-1].name
-    assert newest in (first.folder.name, second.folder.name)
     assert find_run("main", tmp_path).name == newest
     with pytest.raises(RunError, match=r"no run is called 'lates'.*Did you mean 'latest'"):
         find_run("lates", tmp_path)

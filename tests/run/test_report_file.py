@@ -10,7 +10,6 @@ from tests.conftest import MakeDataset
 import assay
 from assay import Run
 from assay.errors import RunError
-from assay.run.folder import RunFolder
 from assay.run.models import FORMAT
 from assay.run.report_file import (
     ReportWriter,
@@ -26,23 +25,12 @@ def run(make_dataset: MakeDataset, tmp_path: Path) -> Run:
 
 
 def test_figures_and_rows_are_the_whole(run: Run) -> None:
-    whole = orjson.loads(run.folder.report_file.read_bytes())
+    file = run.folder.report_file
+    whole = orjson.loads(file.read_bytes())
     rows = whole.pop("per_query_results")
-    assert orjson.loads(read_report_head(run.folder.report_file).to_json()) == whole
-    read = [orjson.loads(row.to_json()) for row in read_query_rows(run.folder.report_file)]
-    assert read == rows
     assert len(rows) == 7
-
-
-def test_what_is_returned_is_what_is_read_again(run: Run) -> None:
-    assert run.folder.read_report() == run.report
-
-
-def test_a_report_that_was_formatted_anew_is_read_all_the_same(run: Run) -> None:
-    rows = list(run.rows())
-    whole = orjson.loads(run.folder.report_file.read_bytes())
-    run.folder.report_file.write_bytes(orjson.dumps(whole))
-    assert list(run.rows()) == rows
+    assert orjson.loads(read_report_head(file).to_json()) == whole
+    assert [orjson.loads(row.to_json()) for row in read_query_rows(file)] == rows
     assert run.folder.read_report() == run.report
 
 
@@ -69,15 +57,6 @@ def test_the_figures_are_found_wherever_a_block_ends(
     assert read_report_head(run.folder.report_file).to_json() == run.report.to_json()
 
 
-def test_the_only_row_is_missed(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    path = assay.evaluate(lambda query, top_k: ["d0"], make_dataset(1), out=tmp_path).folder
-    content = path.report_file.read_bytes()
-    start = content.index(b"[\n", content.index(b'"per_query_results"'))
-    path.report_file.write_bytes(content[:start] + b"[\n]}\n")
-    with pytest.raises(RunError, match="it has 0 rows, and its figures are of 1 queries"):
-        list(read_query_rows(path.report_file))
-
-
 def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing writes what is in the buffer, which a full disk refuses."""
 
@@ -96,10 +75,11 @@ def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("formatted", [False, True])
-def test_one_row_is_found_alone(run: Run, formatted: bool) -> None:
+def test_rows_are_read_and_found_however_they_are_formatted(run: Run, formatted: bool) -> None:
     path, rows = run.folder.report_file, list(run.rows())
     if formatted:  # by another program
         path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()), option=orjson.OPT_INDENT_2))
+    assert (run.folder.read_report(), list(run.rows())) == (run.report, rows)
     assert [find_query_row(path, row.query_id) for row in rows] == rows
     assert find_query_row(path, "nobody") is None
 
@@ -114,29 +94,23 @@ def test_rows_are_read_one_at_a_time(run: Run) -> None:
     assert next(read_query_rows(path)) == rows[0]
 
 
-def test_rows_that_were_cut_are_noticed(run: Run) -> None:
+@pytest.mark.parametrize("left", [0, 5])
+def test_rows_that_were_cut_are_noticed(run: Run, left: int) -> None:
     content = orjson.loads(run.folder.report_file.read_bytes())
-    content["per_query_results"] = content["per_query_results"][:5]
+    content["per_query_results"] = content["per_query_results"][:left]
     run.folder.report_file.write_bytes(orjson.dumps(content))
-    with pytest.raises(RunError, match="it has 5 rows, and its figures are of 7 queries"):
+    with pytest.raises(RunError, match=f"it has {left} rows, and its figures are of 7 queries"):
         run.folder.validate()
-
-
-def edit(run: Run, file: str, **changes: object) -> None:
-    """None takes a key away."""
-    path = run.folder.path / file
-    value = {**orjson.loads(path.read_bytes()), **changes}
-    gone = [key for key, each in changes.items() if each is None]
-    path.write_bytes(orjson.dumps({key: value[key] for key in value if key not in gone}))
 
 
 @pytest.mark.parametrize("file", ["run.json", "report.json"])
 def test_a_setting_of_a_newer_version_is_not_called_damage(run: Run, file: str) -> None:
-    config = orjson.loads((run.folder.path / file).read_bytes())["config"]
-    edit(run, file, config={**config, "future_option": 1})
-    folder = RunFolder(run.folder.path)
+    path = run.folder / file
+    value = orjson.loads(path.read_bytes())
+    value["config"]["future_option"] = 1
+    path.write_bytes(orjson.dumps(value))
     with pytest.raises(RunError, match=r"newer Assay \(unknown settings \['future_option'\]\)"):
-        folder.read_header() if file == "run.json" else folder.read_report()
+        run.folder.read_header() if file == "run.json" else run.folder.read_report()
 
 
 def test_both_files_carry_the_format_and_can_be_read_by_people(run: Run) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from assay.run.models import RunHeader
 from assay.run.title import comparison_title, described_settings, distinguish
 
@@ -25,43 +27,71 @@ def git(branch: str, commit: str = "a" * 40, dirty: bool = False) -> dict[str, A
     return {"branch": branch, "commit": commit, "dirty": dirty}
 
 
-def test_different_targets_need_no_more() -> None:
-    names = distinguish([header("builtin:bm25"), header("purple:hybrid")])
-    assert names == ["builtin:bm25", "purple:hybrid"]
-    assert comparison_title(names) == "purple:hybrid against builtin:bm25"
+@pytest.mark.parametrize(
+    ("headers", "names"),
+    [
+        ([header("builtin:bm25"), header("purple:hybrid")], ["builtin:bm25", "purple:hybrid"]),
+        (
+            [header(label="old", git=git("main")), header(label="new", git=git("x", "b" * 40))],
+            ["builtin:bm25 (old, main)", "builtin:bm25 (new, x)"],
+        ),
+        (
+            [header(label="a", git=git("main")), header(label="b", git=git("main"))],
+            ["builtin:bm25 (a)", "builtin:bm25 (b)"],
+        ),
+        (
+            [header(), header(config={"bm25": ["b=0.4"], "top_k": 10})],
+            ["builtin:bm25 (--top-k 5)", "builtin:bm25 (--top-k 10, --bm25 b=0.4)"],
+        ),
+        (  # what changes no score, and what the agent cost
+            [
+                header(config={"compare_to": "main"}, label="a", tags={"cost_usd": "1"}),
+                header(label="b", tags={"cost_usd": "2"}),
+            ],
+            ["builtin:bm25 (a)", "builtin:bm25 (b)"],
+        ),
+        (  # settings of different targets
+            [header(), header("rest:http://x", {"mapping": ["ids=hits[].id"]})],
+            ["builtin:bm25", "rest:http://x"],
+        ),
+        (
+            [
+                header(tags={"chunks": "256"}, retriever={"fusion": "rrf"}),
+                header(tags={"chunks": "512"}, retriever={"fusion": "zscore"}),
+            ],
+            ["builtin:bm25 (chunks=256, fusion rrf)", "builtin:bm25 (chunks=512, fusion zscore)"],
+        ),
+        (
+            [header(git=git("main", "a" * 40)), header(git=git("main", "b" * 40, dirty=True))],
+            ["builtin:bm25 (aaaaaaaa)", "builtin:bm25 (bbbbbbbb with changes)"],
+        ),
+        (  # only those that need it get a time
+            [header("purple:hybrid"), header(), header(started="2026-11-15T09:00:00+00:00")],
+            [
+                "purple:hybrid",
+                "builtin:bm25 (2026-11-15 08:30)",
+                "builtin:bm25 (2026-11-15 09:00)",
+            ],
+        ),
+        (
+            [header(), header(started="2026-11-15T08:30:07+00:00")],
+            ["builtin:bm25 (2026-11-15 08:30:00)", "builtin:bm25 (2026-11-15 08:30:07)"],
+        ),
+        (
+            [header(label="x" * 200), header(label="y")],
+            [f"builtin:bm25 ({'x' * 59}…)", "builtin:bm25 (y)"],
+        ),
+    ],
+)
+def test_runs_are_called_by_what_differs_between_them(
+    headers: list[RunHeader], names: list[str]
+) -> None:
+    assert distinguish(headers) == names
 
 
-def test_labels_and_branches_come_first() -> None:
-    names = distinguish(
-        [header(label="old", git=git("main")), header(label="new", git=git("feature/x", "b" * 40))]
-    )
-    assert names == ["builtin:bm25 (old, main)", "builtin:bm25 (new, feature/x)"]
-
-
-def test_what_is_the_same_is_not_said() -> None:
-    names = distinguish([header(label="a", git=git("main")), header(label="b", git=git("main"))])
-    assert names == ["builtin:bm25 (a)", "builtin:bm25 (b)"]
-
-
-def test_settings_are_named_by_their_options() -> None:
-    names = distinguish([header(), header(config={"bm25": ["b=0.4"], "top_k": 10})])
-    assert names[1] == "builtin:bm25 (--top-k 10, --bm25 b=0.4)"
-    assert names[0].startswith("builtin:bm25 (--top-k 5")
-
-
-def test_what_changes_no_score_is_not_said() -> None:
-    first = header(config={"allow_first_run": True, "compare_to": "main"}, label="a")
-    assert distinguish([first, header(label="b")]) == ["builtin:bm25 (a)", "builtin:bm25 (b)"]
-
-
-def test_settings_of_different_targets_are_left_out() -> None:
-    rest = header("rest:http://x", {"mapping": ["ids=hits[].id"]})
-    assert distinguish([header(), rest]) == ["builtin:bm25", "rest:http://x"]
-
-
-def test_what_a_run_cost_is_a_figure_and_no_name() -> None:
-    runs = [header(label=label, tags={"cost_usd": label}) for label in ("1", "2")]
-    assert distinguish(runs) == ["builtin:bm25 (1)", "builtin:bm25 (2)"]
+def test_a_comparison_is_called_by_its_runs() -> None:
+    assert comparison_title(["a", "b"]) == "b against a"
+    assert comparison_title(["a", "b", "c", "d"]) == "3 runs against a"
 
 
 def test_what_may_change_a_score_is_described_and_nothing_else() -> None:
@@ -71,36 +101,3 @@ def test_what_may_change_a_score_is_described_and_nothing_else() -> None:
     assert found["retriever mode"] == "mode bm25"
     assert found["assay"] == "assay 0.2.0"
     assert not {"concurrency", "label", "top_k"} & set(found)
-
-
-def test_tags_and_the_retriever_tell_runs_apart() -> None:
-    a = header(tags={"chunks": "256"}, retriever={"fusion": "rrf"})
-    b = header(tags={"chunks": "512"}, retriever={"fusion": "zscore"})
-    assert distinguish([a, b]) == [
-        "builtin:bm25 (chunks=256, fusion rrf)",
-        "builtin:bm25 (chunks=512, fusion zscore)",
-    ]
-
-
-def test_the_commit_then_the_time_where_nothing_else_differs() -> None:
-    a, b = header(git=git("main", "a" * 40)), header(git=git("main", "b" * 40, dirty=True))
-    assert distinguish([a, b]) == [
-        "builtin:bm25 (aaaaaaaa)",
-        "builtin:bm25 (bbbbbbbb with changes)",
-    ]
-    later = header(started="2026-11-15T09:00:00+00:00")
-    assert distinguish([header(), later])[1] == "builtin:bm25 (2026-11-15 09:00)"
-    same_minute = header(started="2026-11-15T08:30:07+00:00")
-    assert distinguish([header(), same_minute])[1] == "builtin:bm25 (2026-11-15 08:30:07)"
-
-
-def test_of_three_runs_only_those_that_need_it_get_a_time() -> None:
-    later = header(started="2026-11-15T09:00:00+00:00")
-    names = distinguish([header("purple:hybrid"), header(), later])
-    assert names[0] == "purple:hybrid"
-    assert len(set(names)) == 3
-
-
-def test_long_labels_are_shortened() -> None:
-    names = distinguish([header(label="x" * 200), header(label="y")])
-    assert len(names[0]) < 100

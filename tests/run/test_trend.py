@@ -64,14 +64,15 @@ def test_runs_that_do_not_compare_are_never_joined(change: dict[str, Any], words
     assert (found.point.name, found.words, found.breaks) == ("2", words, True)
 
 
-def test_samples_of_different_seeds_are_never_joined() -> None:
-    sample = {"seed": 42, "queries": 10}
-    points = (point(1, sample | {"seed": 1}), point(2, sample | {"seed": 2}))
-    assert joined(*points) == [["1"], ["2"]]
-
-
-def test_shards_of_one_evaluation_are_never_joined() -> None:
-    assert joined(point(1, shard=(0, 2)), point(2, shard=(1, 2))) == [["1"], ["2"]]
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"queries": 10, "seed": 1}, {"queries": 10, "seed": 2}),
+        ({"shard": (0, 2)}, {"shard": (1, 2)}),
+    ],
+)
+def test_samples_and_shards_are_never_joined(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert joined(point(1, one), point(2, other)) == [["1"], ["2"]]
 
 
 def test_answers_that_were_judged_in_another_way_are_not_joined_but_their_rankings_are() -> None:
