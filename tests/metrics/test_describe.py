@@ -32,24 +32,19 @@ SMALL = Dataset(
 )
 
 
-def test_documents_are_counted_and_measured_in_words() -> None:
+def test_documents_splits_and_ceilings_are_described() -> None:
     facts = describe_dataset(SMALL)
     assert (facts.documents, facts.empty_documents) == (8, 1)
     assert (facts.median_length, facts.longest) == (3.5, 7)
-
-
-def test_each_split_says_how_its_grades_are_spread() -> None:
-    split = describe_dataset(SMALL).splits["test"]
+    split = facts.splits["test"]
     assert (split.queries, split.measurable, split.judgments) == (3, 2, 10)
     assert split.grades == {"0": 2, "1": 7, "2": 1}
-
-
-def test_ceilings_are_means_over_the_queries_with_a_relevant_document() -> None:
-    ceilings = describe_dataset(SMALL).ceilings
-    assert ceilings["Recall@5"] == pytest.approx((5 / 7 + 1) / 2)
-    assert ceilings["Recall@10"] == 1.0
-    assert ceilings["Precision@5"] == pytest.approx((1 + 1 / 5) / 2)
-    assert ceilings["Precision@100"] == pytest.approx((7 + 1) / 100 / 2)
+    needed = {str(each): queries_needed(ASSUMED_STD, each) for each in (0.01, 0.02, 0.05)}
+    assert facts.queries_needed == needed
+    # Means over the queries with a relevant document.
+    assert facts.ceilings["Recall@5"] == pytest.approx((5 / 7 + 1) / 2)
+    assert facts.ceilings["Precision@5"] == pytest.approx((1 + 1 / 5) / 2)
+    assert facts.ceilings["Precision@100"] == pytest.approx((7 + 1) / 100 / 2)
 
 
 def test_the_overlap_with_train_counts_documents_and_queries() -> None:
@@ -73,11 +68,6 @@ def test_much_overlap_is_warned_about_and_little_is_not() -> None:
     little, much = describe_dataset(SMALL).warnings, describe_dataset(seen).warnings
     assert any("5 of 7 relevant documents" in warning for warning in much)
     assert not any("relevant documents" in warning for warning in little)
-
-
-def test_queries_needed_follow_the_assumption() -> None:
-    needed = describe_dataset(SMALL).queries_needed
-    assert needed == {str(each): queries_needed(ASSUMED_STD, each) for each in (0.01, 0.02, 0.05)}
 
 
 def test_a_split_without_relevant_documents_is_described_with_a_warning() -> None:

@@ -1,4 +1,4 @@
-"""The examples of the docstrings and of docs/metrics.md and docs/data.md, run as they stand."""
+"""The examples of docstrings run as they stand; those of pages, in tests/docs/test_pages.py."""
 
 import doctest
 import re
@@ -15,24 +15,15 @@ DOCS = Path(__file__).parents[2] / "docs"
 NAMES = {"Dataset": Dataset, "Document": Document, "Query": Query, "load_dataset": load_dataset}
 
 
-def run(test: doctest.DocTest) -> None:
-    found = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
-    assert found.attempted > 0
-    assert found.failed == 0
-
-
 @pytest.mark.parametrize(
     "documented", [score, Dataset, load_dataset], ids=lambda each: each.__name__
 )
 def test_the_examples_of_docstrings_work(documented: Any) -> None:
-    text = documented.__doc__
-    run(doctest.DocTestParser().get_doctest(text, dict(NAMES), documented.__name__, None, 0))
-
-
-@pytest.mark.parametrize("page", ["metrics.md", "data.md"])
-def test_the_examples_of_a_page_work(page: str) -> None:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    run(doctest.DocTestParser().get_doctest(text, {}, page, None, 0))
+    parser = doctest.DocTestParser()
+    test = parser.get_doctest(documented.__doc__, dict(NAMES), documented.__name__, None, 0)
+    found = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def test_every_metric_has_its_row() -> None:

@@ -144,13 +144,10 @@ def test_a_metric_that_was_not_measured_is_named(metric: Any) -> None:
         scores.by_query(metric)
 
 
-def same(one: Scores, other: Scores) -> bool:
-    return one.rows() == other.rows()
-
-
 def test_a_run_of_scores_is_ranked_by_them() -> None:
     scored: Any = {"q1": {"d1": 0.1, "d3": 0.9}, "q2": {"d2": np.float32(1)}}
-    assert same(score(scored, QRELS, ["ndcg@5", "map"]), score(RUN, QRELS, ["ndcg@5", "map"]))
+    found, ranked = (score(each, QRELS, ["ndcg@5", "map"]) for each in (scored, RUN))
+    assert found.rows() == ranked.rows()
     assert score({"q1": {}, "q2": ["d2"]}, QRELS, "mrr").by_query("mrr") == {"q1": 0.0, "q2": 1.0}
 
 
@@ -165,13 +162,10 @@ REFUSED: list[tuple[Any, Any, Any, str]] = [
     (RUN, QRELS, "ndgc@5", r"unknown metric 'ndgc@5'.*Did you mean 'nDCG'\?"),
     (RUN, QRELS, [], "no metrics were given"),
     (RUN, QRELS, 5, "a metric is a name .* got 5"),
-    (RUN, QRELS, [None], "a metric is a name .* got None"),
     (RUN, QRELS, [Precision], "Precision needs a cut-off"),
     ({}, QRELS, "map", "the run must be a dictionary of queries, got {}; a run is"),
-    ("run.trec", QRELS, "map", "the run must be a dictionary of queries, got 'run.trec'"),
     ({1: ["d1"]}, QRELS, "map", "ids must be strings, got 1"),
     ({"q1": "d1"}, QRELS, "map", "query 'q1' has no ranking, got 'd1'; a run is"),
-    ({"q1": {"d1", "d2"}}, QRELS, "map", "query 'q1' has no ranking"),
     ({"q1": ["d1", 7]}, QRELS, "map", "query 'q1': ids must be strings, got 7"),
     ({"q1": {7: 1.0}}, QRELS, "map", "query 'q1': ids must be strings, got 7"),
     ({"q1": {"d1": float("nan")}}, QRELS, "map", "scores of query 'q1' must be numbers, got .*nan"),
@@ -185,7 +179,6 @@ REFUSED: list[tuple[Any, Any, Any, str]] = [
         "map",
         "query .q1.: a grade must be an integer up to 1000, .* got 0.5",
     ),
-    (RUN, {"q1": {"d1": 10**6}}, "map", "a grade must be .* got 1000000"),
     (RUN, {"q1": {"d1": 0}}, "map", "the qrels have no relevant document"),
 ]
 
@@ -198,8 +191,8 @@ def test_other_input_is_refused_with_what_was_expected(
         score(run, qrels, metrics)
 
 
-@pytest.mark.parametrize("top_k", [0, -1, 2.5, "10"])
-def test_a_depth_that_is_none_is_refused(top_k: Any) -> None:
+@pytest.mark.parametrize("top_k", [0, 2.5])
+def test_a_depth_must_be_a_positive_integer(top_k: Any) -> None:
     with pytest.raises(UsageError, match="top_k must be an integer >= 1, got"):
         score(RUN, QRELS, "map", top_k=top_k)
 

@@ -11,6 +11,7 @@ import pytest
 from assay.errors import UsageError
 from assay.metrics.formulas import Floats
 from assay.metrics.statistics import (
+    PairedComparison,
     SampleSummary,
     _binned,
     below,
@@ -30,6 +31,12 @@ from assay.metrics.statistics import (
 )
 
 RNG = np.random.default_rng(7)
+
+
+def width(found: SampleSummary | PairedComparison) -> float:
+    assert found.low is not None
+    assert found.high is not None
+    return found.high - found.low
 
 
 def test_a_summary_has_the_population_figures() -> None:
@@ -64,25 +71,19 @@ def test_hits_and_misses_have_the_exact_binomial_interval() -> None:
 def test_the_interval_is_as_wide_as_the_central_limit_says(n: int) -> None:
     values = RNG.beta(0.4, 0.8, n)
     summary = summarize(values)
-    assert summary.low is not None
-    assert summary.high is not None
     expected = 2 * 1.96 * summary.std / math.sqrt(n)
-    assert summary.high - summary.low == pytest.approx(expected, rel=0.12)
-    assert summary.low < summary.mean < summary.high
+    assert width(summary) == pytest.approx(expected, rel=0.12)
+    assert summary.low < summary.mean < summary.high  # type: ignore[operator]
 
 
 def test_the_spread_among_almost_equal_values_is_not_lost() -> None:
     """A far value makes the bins so wide that all others fall into one."""
     values = np.concatenate([np.tile([0.0, 0.003], 500_000), [1.0]])
-    found = compare_paired(np.zeros(values.size), values)
-    assert found.low is not None
-    assert found.high is not None
     expected = 2 * 1.96 * float(values.std()) / math.sqrt(values.size)
-    assert found.high - found.low == pytest.approx(expected, rel=0.12)
-    summary = summarize(values)  # wider: what was not seen may be far from what was
-    assert summary.low is not None
-    assert summary.high is not None
-    assert 1.05 < (summary.high - summary.low) / expected < 1.5
+    found = compare_paired(np.zeros(values.size), values)
+    assert width(found) == pytest.approx(expected, rel=0.12)
+    # Wider: what was not seen may be far from what was.
+    assert 1.05 < width(summarize(values)) / expected < 1.5
 
 
 def test_the_interval_of_a_difference_is_as_wide_as_that_of_student() -> None:
@@ -144,14 +145,11 @@ def test_a_comparison_counts_wins_for_b() -> None:
     assert [comparison.mean_a, comparison.mean_b] == pytest.approx([0.5, 0.4])
 
 
-def test_rounding_noise_is_a_tie() -> None:
+def test_equal_systems_have_p_one_and_an_interval_of_zero() -> None:
+    """Rounding noise is a tie."""
     comparison = compare_paired([0.1 + 0.2, 0.5], [0.3, 0.5])
     assert (comparison.ties, comparison.p_value) == (2, 1.0)
-
-
-def test_equal_systems_have_p_one_and_an_interval_of_zero() -> None:
-    comparison = compare_paired([0.2, 0.4], [0.2, 0.4])
-    assert (comparison.p_value, comparison.low, comparison.high) == (1.0, 0.0, 0.0)
+    assert (comparison.low, comparison.high) == (0.0, 0.0)
 
 
 def test_the_p_value_is_that_of_all_sign_flips() -> None:
@@ -179,11 +177,7 @@ def test_a_mean_of_scores_over_sets_stays_between_0_and_1() -> None:
     alone = summarize(rare)
     assert summarize_strata([rare]) == (alone.mean, alone.low, alone.high)
     mean, low, high = summarize_strata([rare, rare])
-    assert low is not None
-    assert high is not None
-    assert alone.low is not None
-    assert alone.high is not None
-    assert alone.low < low < mean < high < alone.high
+    assert alone.low < low < mean < high < alone.high  # type: ignore[operator]
     with pytest.raises(UsageError, match="at least one query of each"):
         summarize_strata([rare, []])
 
@@ -238,13 +232,9 @@ def test_with_fewer_queries_no_difference_is_significant(comparisons: int) -> No
 # scipy.special.stdtrit of scipy 1.16, negated.
 STUDENT_T = [
     (1, 0.025, 12.706204736174705),
-    (2, 0.025, 4.302652729749464),
     (4, 0.025, 2.7764451051977943),
-    (9, 0.025, 2.2621571627982053),
     (19, 0.025, 2.09302405440831),
-    (49, 0.025, 2.0095752371292397),
     (200, 0.025, 1.9718962236339093),
-    (322, 0.025, 1.9673585853226803),
     (4_999, 0.025, 1.9604386466615251),
     (1_000_000, 0.025, 1.9599663568141072),
 ]
@@ -260,11 +250,9 @@ def test_quantiles_of_student_t_are_those_of_scipy(
 @pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
 def test_an_interval_knows_the_range_and_not_only_the_sample(value: float) -> None:
     found, share = summarize([value] * 12, bounds=(-1, 1)), summarize([(value + 1) / 2] * 12)
-    assert share.low is not None
-    assert share.high is not None
-    assert found.low == pytest.approx(2 * share.low - 1)
-    assert found.high == pytest.approx(2 * share.high - 1)
-    assert found.high - found.low > 0.5  # type: ignore[operator]
+    assert found.low == pytest.approx(2 * share.low - 1)  # type: ignore[operator]
+    assert found.high == pytest.approx(2 * share.high - 1)  # type: ignore[operator]
+    assert width(found) > 0.5
 
 
 def test_resamples_are_fewer_for_more_queries() -> None:
