@@ -43,7 +43,7 @@ def made(make_dataset: MakeDataset, tmp_path: Path) -> Callable[..., RunFolder]:
 
 def test_the_line_of_a_damaged_answer_is_named(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text("{\n")
-    with pytest.raises(RunError, match=r"answers\.jsonl is damaged: line 1: not JSON; recreate"):
+    with pytest.raises(RunError, match=r"answers\.jsonl is damaged: line 1: .*; recreate"):
         list(RunFolder(tmp_path).read_answers())
 
 

@@ -418,7 +418,7 @@ def agent_change(header: RunHeader, info: AgentInfo) -> str:
     before, now = header.target.agent, info.agent
     if info.protocol == "python":  # its code is in the working folder
         git = read_git()
-        before = header.git.commit if header.git else None
+        before = header.repository.commit
         now = git.commit if git else None
     if not before or not now or before == now:
         return ""

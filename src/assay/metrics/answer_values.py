@@ -6,12 +6,31 @@ They are apart from what computes them, so that a run without answers imports no
 from pathlib import Path
 from typing import Literal, Self
 
+import orjson
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from assay.errors import RunError
-from assay.net.json import LARGEST, is_extreme
+from assay.net.json import LARGEST, JsonObject, is_extreme
 
 NuggetSupport = Literal["none", "partial", "support"]
+
+
+def damaged(path: Path, what: str, remedy: str, where: str = "") -> RunError:
+    """The error for a file of a run that cannot be read at `where`."""
+    place = f"{where}: " if where else ""
+    return RunError(f"{path} is damaged: {place}{what}; {remedy}")
+
+
+def parse_stored(content: bytes, path: Path, remedy: str, where: str = "") -> JsonObject:
+    """The JSON object in a file of a run, or at `where` in it. Raises `RunError`."""
+    what = "not a JSON object"
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        value, what = None, str(error)
+    if not isinstance(value, dict):
+        raise damaged(path, what, remedy, where)
+    return value
 
 
 class StoredModel(BaseModel):
@@ -32,8 +51,7 @@ class StoredModel(BaseModel):
                 first = error.errors(include_url=False, include_context=False)[0]
                 said = first["msg"].removeprefix("Value error, ")
                 what = ": ".join(filter(None, (".".join(map(str, first["loc"])), said)))
-        words = ": ".join(filter(None, (where, what)))
-        raise RunError(f"{path} is damaged: {words}; {remedy}")
+        raise damaged(path, what, remedy, where)
 
     def to_json(self, *, indent: int | None = None) -> bytes:
         """The value as its file holds it: what was set, None included."""

@@ -164,9 +164,8 @@ def _origin(header: RunHeader, name: str) -> str:
     words = [f"Run `{shown}`"]
     if header.label:
         words.append(f"label {markdown_text(header.label)}")
-    if git := header.git:
-        commit = (git.commit or "")[:8] + (" with changes" if git.dirty else "")
-        words.append(markdown_text(" ".join(filter(None, (git.branch, commit)))))
+    git = header.repository
+    words.append(markdown_text(" ".join(filter(None, (git.branch, git.short_commit)))))
     words.append(markdown_text(f"assay {header.versions.get('agent-assay', '')}"))
     return ", ".join(filter(None, words)) + "."
 

@@ -105,7 +105,7 @@ def _is_usual(name: str) -> bool:
 def run_rows(runs: Sequence[ExportedRun], figures: Sequence[str]) -> Iterator[Row]:
     """One row a run: where it comes from, and each figure with its interval."""
     for run in runs:
-        report, git = run.report, run.header.git
+        report, git = run.report, run.header.repository
         row: dict[str, Cell] = {
             "run": run.folder.name,
             "label": run.header.label,
@@ -114,8 +114,8 @@ def run_rows(runs: Sequence[ExportedRun], figures: Sequence[str]) -> Iterator[Ro
             "split": report.dataset.split,
             "state": report.state,
             "started": report.started,
-            "branch": git.branch if git else None,
-            "commit": git.commit if git else None,
+            "branch": git.branch,
+            "commit": git.commit,
             "queries": report.summary.total_queries,
             "failed_queries": report.summary.failed_queries,
             "latency_p50_ms": report.latency_ms.p50,

@@ -522,8 +522,8 @@ def shown_settings(config: RunConfig) -> dict[str, str]:
 
 def described(header: RunHeader, report: Report) -> dict[str, str]:
     """What a run was made with, as text by name: target, data, code, settings, versions."""
-    git, dataset = header.git, report.dataset
-    commit = f"{git.commit or ''}{', with changes' if git.dirty else ''}" if git else ""
+    git, dataset = header.repository, report.dataset
+    commit = f"{git.commit or ''}{', with changes' if git.dirty else ''}"
     return {
         "target": report.target.title,
         "agent": report.target.agent or "",
@@ -531,7 +531,7 @@ def described(header: RunHeader, report: Report) -> dict[str, str]:
         "data set": f"{dataset.name} {dataset.split}",
         "documents": numbers.count(dataset.documents),
         "fingerprint": dataset.fingerprint,
-        "branch": (git.branch if git else None) or "",
+        "branch": git.branch or "",
         "commit": commit,
         "embedder": header.embedder or "",
         **{f"retriever {key}": str(value) for key, value in (header.retriever or {}).items()},

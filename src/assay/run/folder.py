@@ -26,7 +26,7 @@ from assay.files import (
     read_file,
     read_lines,
 )
-from assay.metrics.answer_values import JudgeCall, StoredModel
+from assay.metrics.answer_values import JudgeCall, StoredModel, parse_stored
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig, parse_tags
 from assay.run.models import (
@@ -369,8 +369,7 @@ def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
     for run in reversed(runs):
         with suppress(AssayError, OSError):  # opening it by its own name says what is wrong
             header = run.read_header()
-            branch = header.git.branch if header.git else None
-            if header.baseline_of or name not in (header.label, branch):
+            if header.baseline_of or name not in (header.label, header.repository.branch):
                 continue
             report = run.read_report()
             summary = report.summary
@@ -420,20 +419,12 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
 def _read_rows(model: type[_Row], path: Path, remedy: str) -> Iterator[_Row]:
     """One value a line; none if there is no such file."""
     for number, line in enumerate(read_lines(path) if path.exists() else (), start=1):
-        try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            raise RunError(f"{path} is damaged: line {number}: not JSON; {remedy}") from None
+        value = parse_stored(line, path, remedy, f"line {number}")
         yield model.read(value, path, remedy, f"line {number}")
 
 
 def _read_object(path: Path, remedy: str) -> JsonObject:
     try:
-        value = orjson.loads(read_file(path))
+        return parse_stored(read_file(path), path, remedy)
     except FileNotFoundError:
         raise RunError(f"{path} does not exist: {path.parent} is not a run folder") from None
-    except orjson.JSONDecodeError as error:
-        raise RunError(f"{path} is damaged: {error}; {remedy}") from None
-    if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: it is not a JSON object; {remedy}")
-    return value

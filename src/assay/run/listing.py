@@ -260,7 +260,7 @@ def _read_line(run: RunFolder, signature: Signature) -> RunLine:
 
 
 def _with_header(line: RunLine, header: RunHeader) -> RunLine:
-    git, config, moment = header.git, header.config, 0.0
+    git, config, moment = header.repository, header.config, 0.0
     with suppress(ValueError):  # a header that somebody else wrote
         moment = parse_time(header.started).timestamp()
     return replace(
@@ -279,9 +279,9 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         shard=(config.shard_index, config.num_shards),
         settings=described_settings(header),
         label=None if header.baseline_of else header.label,
-        branch=git.branch if git else None,
-        git_commit=git.commit if git else None,
-        git_dirty=git.dirty if git else None,
+        branch=git.branch,
+        git_commit=git.commit,
+        git_dirty=git.dirty,
         tags=header.tags or None,
         note=header.note,
         process=header.process,

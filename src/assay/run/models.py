@@ -168,6 +168,11 @@ class GitRecord(StoredModel):
     dirty: bool | None = None  # tracked files were changed; None if finding out took too long
     remote: str | None = None  # the address of `origin`, or the only remote, without credentials
 
+    @property
+    def short_commit(self) -> str:
+        """`c0ffee12 with changes`; empty without a commit."""
+        return f"{self.commit[:8]}{' with changes' * bool(self.dirty)}" if self.commit else ""
+
 
 class MachineRecord(StoredModel):
     """The machine that asked: its latencies hold there."""
@@ -242,6 +247,11 @@ class RunHeader(StoredModel):
     label: str | None = None
     tags: dict[str, str] = Field(default={})
     note: str | None = None
+
+    @property
+    def repository(self) -> GitRecord:
+        """`git`, without anything in it if the run was started outside of a repository."""
+        return self.git or GitRecord()
 
 
 class MeasuredDataset(DatasetRecord):

@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 import orjson
 
-from assay.errors import RunError
 from assay.files import (
     FILE_MAX_BYTES,
     atomic_writer,
@@ -21,6 +20,7 @@ from assay.files import (
     open_file,
     read_lines,
 )
+from assay.metrics.answer_values import damaged, parse_stored
 from assay.metrics.metric import parse_metric
 from assay.net.json import JsonObject
 from assay.run.models import QueryRow, Report, require_format
@@ -78,11 +78,12 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
         row = QueryRow.read(value, path, remedy, f"row {number}")
         for key in keys:
             if key not in row.scores:
-                raise _damaged(path, f"row {number}: {key} is not a number")
+                raise damaged(path, f"row {number}: {key} is not a number", remedy)
         yield row
     if number != head.summary.total_queries:
         total = head.summary.total_queries
-        raise _damaged(path, f"it has {number} rows, and its figures are of {total} queries")
+        what = f"it has {number} rows, and its figures are of {total} queries"
+        raise damaged(path, what, remedy)
 
 
 def read_scores(path: Path, key: str) -> list[float]:
@@ -92,12 +93,12 @@ def read_scores(path: Path, key: str) -> list[float]:
 
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
     """The row of one query, without reading the others; None where there is none."""
-    wanted = orjson.dumps(query_id)
+    wanted, remedy = orjson.dumps(query_id), report_remedy(path)
     for line in read_lines(path, limit=FILE_MAX_BYTES):
         if line.startswith(b'{"') and wanted in line:
-            value = _object(path, line.rstrip(b",\n"))
+            value = parse_stored(line.rstrip(b",\n"), path, remedy)
             if value.get("query_id") == query_id:
-                return QueryRow.read(value, path, report_remedy(path), f"row of {query_id!r}")
+                return QueryRow.read(value, path, remedy, f"row of {query_id!r}")
     # A report that another program wrote has its rows on other lines.
     return next((row for row in read_query_rows(path) if row.query_id == query_id), None)
 
@@ -109,19 +110,22 @@ def report_remedy(path: Path) -> str:
 
 def _open_report(path: Path) -> tuple[JsonObject, Iterator[JsonObject]]:
     """The figures, and the rows, which are read one at a time."""
-    start = bytearray()
+    start, remedy = bytearray(), report_remedy(path)
     with open_file(path) as file:
         while block := file.read(_BLOCK):
             seen = max(0, len(start) - len(_FIRST_ROW))
             start += block
             if (end := start.find(_FIRST_ROW, seen)) >= 0:
-                return _object(path, start[:end] + b"}"), _rows(path, end + len(_ROWS))
+                return parse_stored(bytes(start[:end]) + b"}", path, remedy), _rows(
+                    path, end + len(_ROWS)
+                )
             if len(start) > FILE_MAX_BYTES:
-                raise _damaged(path, f"its rows do not begin within {FILE_MAX_BYTES:,} bytes")
-    value = _object(path, start)
+                what = f"its rows do not begin within {FILE_MAX_BYTES:,} bytes"
+                raise damaged(path, what, remedy)
+    value = parse_stored(bytes(start), path, remedy)
     rows = value.pop("per_query_results", None)
     if not isinstance(rows, list):
-        raise _damaged(path, "per_query_results is not a list")
+        raise damaged(path, "per_query_results is not a list", remedy)
     return value, iter(rows)
 
 
@@ -129,19 +133,5 @@ def _rows(path: Path, offset: int) -> Iterator[JsonObject]:
     for _end, line in complete_lines(path, offset, limit=FILE_MAX_BYTES):
         if line == _END:
             return
-        yield _object(path, line.rstrip(b",\n"))
-    raise _damaged(path, "it is truncated")
-
-
-def _object(path: Path, content: bytes | bytearray) -> JsonObject:
-    try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise _damaged(path, str(error)) from None
-    if not isinstance(value, dict):
-        raise _damaged(path, "it is not a JSON object")
-    return value
-
-
-def _damaged(path: Path, what: str) -> RunError:
-    return RunError(f"{path} is damaged: {what}; {report_remedy(path)}")
+        yield parse_stored(line.rstrip(b",\n"), path, report_remedy(path))
+    raise damaged(path, "it is truncated", report_remedy(path))

@@ -33,34 +33,25 @@ def distinguish(headers: Sequence[RunHeader]) -> list[str]:
     common, own = [_common_facts(h) for h in headers], [_own_facts(h) for h in headers]
     chosen = []
     for place, target in enumerate(targets):
-        alike = [other for other in range(len(headers)) if targets[other] == target]
-        words = _differing(common, range(len(headers)), place)
-        words += _differing(own, alike, place)
-        chosen.append(words[:_MAX_FACTS])
-    last = [_last_facts(header) for header in headers]
-    for step in range(len(last[0]) + 1):
-        names = [_name(target, words) for target, words in zip(targets, chosen, strict=True)]
-        if step == len(last[0]):
-            break
+        alike = [facts for other, facts in zip(targets, own, strict=True) if other == target]
+        words = [*_differing(common[place], common), *_differing(own[place], alike)]
+        chosen.append([word for word in words[:_MAX_FACTS] if word])
+    for last in zip(*map(_last_facts, headers), strict=True):  # all commits, all minutes, …
+        names = [(target, *words) for target, words in zip(targets, chosen, strict=True)]
         for place, name in enumerate(names):
-            alike = [other for other in range(len(names)) if names[other] == name]
-            if len({last[other][step] for other in alike}) > 1:
-                chosen[place] = [*chosen[place], last[place][step]]
-    return names
+            if len({fact for other, fact in zip(names, last, strict=True) if other == name}) > 1:
+                chosen[place] = [*chosen[place], last[place]]
+    shown = [", ".join(filter(None, words)) for words in chosen]
+    return [f"{t} ({words})" if words else t for t, words in zip(targets, shown, strict=True)]
 
 
-def _name(target: str, facts: Sequence[str]) -> str:
-    words = ", ".join(filter(None, facts))
-    return f"{target} ({words})" if words else target
-
-
-def _differing(facts: Sequence[dict[str, str]], among: Sequence[int], place: int) -> list[str]:
+def _differing(facts: dict[str, str], among: Sequence[dict[str, str]]) -> list[str]:
     """The facts of one run that are not the same in all these runs."""
-    names = dict.fromkeys(name for other in among for name in facts[other])
-    differing = [n for n in names if len({facts[other].get(n, "") for other in among}) > 1]
+    names = dict.fromkeys(name for other in among for name in other)
+    differing = [n for n in names if len({other.get(n, "") for other in among}) > 1]
     # What the retriever recorded says the same as the options that were given, in other words.
     given = [name for name in differing if not name.startswith("retriever ")]
-    return [facts[place].get(name, "") for name in given or differing]
+    return [facts.get(name, "") for name in given or differing]
 
 
 def described_settings(header: RunHeader) -> dict[str, str]:
@@ -84,7 +75,7 @@ def comparison_title(names: Sequence[str]) -> str:
 
 def _common_facts(header: RunHeader) -> dict[str, str]:
     found = {"label": _cut(header.label or "")}
-    found["branch"] = _cut((header.git.branch if header.git else None) or "")
+    found["branch"] = _cut(header.repository.branch or "")
     tags = sorted(header.tags.items())
     found |= {f"tag {key}": f"{key}={_cut(value)}" for key, value in tags if key != COST_TAG}
     return found | {name: _setting(name, header) for name in _SAMPLE}
@@ -99,11 +90,8 @@ def _own_facts(header: RunHeader) -> dict[str, str]:
 
 
 def _last_facts(header: RunHeader) -> list[str]:
-    commit = ((header.git.commit if header.git else None) or "")[:8]
-    if commit and header.git and header.git.dirty:
-        commit += " with changes"
     started = header.started.replace("T", " ")
-    return [commit, started[:16], started[:19], f"process {header.process}"]
+    return [header.repository.short_commit, started[:16], started[:19], f"process {header.process}"]
 
 
 def _setting(name: str, header: RunHeader) -> str:
