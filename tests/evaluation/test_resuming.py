@@ -12,7 +12,7 @@ from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.run.calls import CallWriter
 from assay.run.config import RunConfig
-from assay.run.folder import find_run, list_runs
+from assay.run.folder import find_run
 from assay.targets import AgentAnswer, AgentInfo, PythonAgent
 
 
@@ -118,19 +118,6 @@ def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path:
     other = Evaluation.plan(first.folder.read_config(), make_dataset(6))
     with pytest.raises(RunError, match="was made on other data"):
         asyncio.run(other.resume(PythonAgent(half_right, name="f"), first.folder))
-
-
-def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    names = [run(half_right, make_dataset(2), tmp_path).folder.name for _ in range(2)]
-    assert [folder.name for folder in list_runs(tmp_path)] == names
-    assert find_run("latest", tmp_path).name == names[1]
-    assert find_run(names[0], tmp_path).name == names[0]
-    with pytest.raises(RunError, match="2 runs are called '2'"):
-        find_run("2", tmp_path)
-    with pytest.raises(RunError, match="no run is called 'x'"):
-        find_run("x", tmp_path)
-    with pytest.raises(RunError, match="no run in"):
-        find_run("latest", tmp_path / "nowhere")
 
 
 def test_failures_of_an_outage_are_withdrawn_and_asked_again_but_those_of_a_finished_run_stand(
