@@ -4,6 +4,7 @@ import resource
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -122,13 +123,12 @@ def test_a_log_on_a_read_only_disk_is_reported(
         CallWriter(tmp_path / "calls.jsonl")
 
 
+WRONG: list[dict[str, Any]] = [{"at": None}, {"doc_ids": "d1"}, {"failure": []}, {"query_id": 1}]
+
+
 @pytest.mark.parametrize(
     "line",
-    [b"not json", b"[]"]
-    + [
-        orjson.dumps({**GOOD.to_json(), **change})
-        for change in ({"at": None}, {"doc_ids": "d1"}, {"failure": []}, {"query_id": 1})
-    ],
+    [b"not json", b"[]", *(orjson.dumps({**GOOD.to_json(), **change}) for change in WRONG)],
 )
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "calls.jsonl"
