@@ -142,7 +142,6 @@ ONCE = {
         "contract/server.py",
         "run/calls.py",
         "run/folder.py",
-        "run/report_file.py",
     },
     # A pipe or a device in the place of a file blocks whoever opens it. Files of this package, and
     # of packages that are installed, are files.

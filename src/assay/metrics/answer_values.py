@@ -6,11 +6,10 @@ They are apart from what computes them, so that a run without answers imports no
 from pathlib import Path
 from typing import Literal, Self
 
-import orjson
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from assay.errors import RunError
-from assay.net.json import LARGEST, JsonObject, is_extreme
+from assay.net.json import LARGEST, JsonObject, is_extreme, parse_json
 
 NuggetSupport = Literal["none", "partial", "support"]
 
@@ -25,8 +24,8 @@ def parse_stored(content: bytes, path: Path, remedy: str, where: str = "") -> Js
     """The JSON object in a file of a run, or at `where` in it. Raises `RunError`."""
     what = "not a JSON object"
     try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
+        value = parse_json(content)
+    except ValueError as error:
         value, what = None, str(error)
     if not isinstance(value, dict):
         raise damaged(path, what, remedy, where)
