@@ -16,8 +16,10 @@ async def test_a_note_is_created_read_changed_and_deleted(
 ) -> None:
     made = await client.create("[d1] Title", "Text.", "c")
     assert await client.notes_in("c") == [made]
+    server.faults = [Fault("PUT", 502, done=True)]  # its answer is lost, so it is sent again
     changed = await client.update(made, "[d1] Title", "Other text.")
     assert (changed.content, changed.etag != made.etag) == ("Other text.", True)
+    assert server.count("PUT") == 2
     await client.delete(made.id)
     await client.delete(made.id)  # gone already
     assert not server.notes
@@ -27,32 +29,19 @@ async def test_a_long_category_comes_whole_in_parts(
     client: NotesClient, server: NotesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "_CHUNK", 3)
+    monkeypatch.setattr(client_module, "_MAX_PARTS", 20)
     notes = [server.add(f"n{n}", f"text {n}", "c") for n in range(8)]
     server.add("other", "", "d")
     listing = await client.notes_in("c")
     assert {note.id: note.content for note in listing} == {n.id: n.content for n in notes}
     assert server.count("GET") == 3
-
-
-async def test_a_listing_that_never_ends_is_given_up(
-    client: NotesClient, server: NotesServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "_MAX_PARTS", 20)
     server.cursors = (f"1-1-{number}" for number in range(50))
     with pytest.raises(NotesError, match="did not end after 20 parts"):
         await client.notes_in("c")
-    assert server.count("GET") == 20
+    assert server.count("GET") == 23
 
 
-async def test_a_category_that_the_app_changes_is_an_error(
-    client: NotesClient, server: NotesServer
-) -> None:
-    server.meddle = lambda note: setattr(note, "category", "other")
-    with pytest.raises(NotesError, match="into category 'other'"):
-        await client.create("t", "x", "c")
-
-
-@pytest.mark.parametrize("status", [423, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [423, 429, 503])
 async def test_what_can_pass_is_asked_again_and_given_up_in_time(
     client: NotesClient, server: NotesServer, pauses: list[float], status: int
 ) -> None:
@@ -85,15 +74,6 @@ async def test_a_creation_that_may_have_happened_is_not_repeated_blindly(
     assert len(server.notes) == 1
 
 
-async def test_a_change_whose_answer_was_lost_is_seen_to_have_happened(
-    client: NotesClient, server: NotesServer
-) -> None:
-    note = await client.create("t", "x", "c")
-    server.faults = [Fault("PUT", 502, done=True)]
-    assert (await client.update(note, "t", "ours")).content == "ours"
-    assert server.count("PUT") == 2
-
-
 async def test_a_wrong_password_is_told_once_and_without_it(
     server: NotesServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,10 +104,13 @@ async def test_a_wrong_address_is_told(
     assert failure.value.exit_code == code
 
 
-async def test_what_is_not_the_notes_api_is_told(client: NotesClient, server: NotesServer) -> None:
+async def test_what_no_notes_app_answers_is_told(client: NotesClient, server: NotesServer) -> None:
     server.add("t", "x", "c").id = "seven"  # type: ignore[assignment]
     with pytest.raises(NotesError, match="is not the Notes API"):
         await client.notes_in("c")
+    server.meddle = lambda note: setattr(note, "category", "other")
+    with pytest.raises(NotesError, match="into category 'other'"):
+        await client.create("t", "x", "c")
 
 
 @pytest.mark.parametrize("host", ["cloud.example.org", "ftp://cloud", "https://ada:pw@cloud"])

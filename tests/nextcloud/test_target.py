@@ -105,17 +105,16 @@ async def test_answers_come_with_their_sources(asked: dict[str, Any]) -> None:
         answer = await agent.ask("x", 5)
     assert (answer.answer, answer.doc_ids) == ("Yes [2].", ("MED-3", "MED-1"))
     assert answer.citations == ("MED-1",)
-
-
-async def test_an_apology_in_place_of_an_answer_is_a_failure() -> None:
-    apology = "[Sampling unavailable: Method not found]"
-    async with opened(older_server(generated_answer=apology), "#answer") as agent:
+    apology = older_server(generated_answer="[Sampling unavailable: Method not found]")
+    async with opened(apology, **asked) as agent:
         with pytest.raises(AgentFailure, match="wrote no answer") as failure:
             await agent.ask("x", 5)
     assert failure.value.kind is FailureKind.AGENT_ERROR
 
 
-async def test_a_server_without_the_tool_is_told_so() -> None:
+async def test_a_server_without_the_tool_and_another_fragment_are_refused() -> None:
+    with pytest.raises(UsageError, match="only '#answer' may follow"):
+        open_target(f"{NOWHERE}#tool", OpenContext(DATA))
     with pytest.raises(TargetError, match="no tool 'nc_semantic_search_answer'; it has: nc_sem"):
         async with opened(newer_server({}), "#answer"):
             pass
@@ -129,11 +128,6 @@ async def test_our_own_server_speaks_the_same_tools() -> None:
         await agent.close()
     assert answer.doc_ids[0] == "MED-1"
     assert answer.citations == ("MED-1",)
-
-
-def test_another_fragment_is_refused() -> None:
-    with pytest.raises(UsageError, match="only '#answer' may follow"):
-        open_target(f"{NOWHERE}#tool", OpenContext(DATA))
 
 
 @pytest.mark.parametrize(

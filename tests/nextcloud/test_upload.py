@@ -44,14 +44,8 @@ async def test_each_document_becomes_a_note_of_the_category(
     notes = {doc_id: server.notes[note_id] for doc_id, note_id in mapped(mapping_path).items()}
     assert list(notes) == [document.id for document in documents]
     assert all(note.title.startswith(f"[{doc_id}]") for doc_id, note in notes.items())
-
-
-async def test_a_lost_mapping_is_found_again(
-    client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
-) -> None:
-    await upload_documents(documents, client, mapping_path)
     before = mapped(mapping_path)
-    mapping_path.unlink()
+    mapping_path.unlink()  # it is found again
     report = await upload_documents(documents, client, mapping_path)
     assert (report.unchanged, report.created, len(server.notes)) == (5, 0, 5)
     assert mapped(mapping_path) == before
@@ -66,11 +60,7 @@ async def test_changed_and_deleted_notes_are_put_right(
     del server.notes[before["d1"]]
     report = await upload_documents(many(3), client, mapping_path)
     assert (report.updated, report.created, report.unchanged) == (1, 1, 1)
-    assert sorted(note.content for note in server.notes.values()) == [
-        "Text 0.",
-        "Text 1.",
-        "Text 2.",
-    ]
+    assert sorted(n.content for n in server.notes.values()) == ["Text 0.", "Text 1.", "Text 2."]
 
 
 async def test_other_notes_are_left_alone_and_counted(
@@ -88,11 +78,8 @@ async def test_other_notes_are_left_alone_and_counted(
 async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
-    server.faults = [
-        Fault("POST", 504, done=True),
-        Fault("POST", 502),
-        Fault("POST", 500, done=True),
-    ]
+    first, third = Fault("POST", 504, done=True), Fault("POST", 500, done=True)
+    server.faults = [first, Fault("POST", 502), third]
     report = await upload_documents(many(6), client, mapping_path)
     assert report.created == 6
     assert server.titles() == [f"[d{n}] Title {n}" for n in range(6)]
@@ -200,12 +187,6 @@ async def test_notes_of_others_and_notes_elsewhere_stay(
     assert set(server.notes) == {theirs.id, moved.id}
     assert (len(note_ids), left) == (3, 1)
     assert not mapping_path.exists()
-
-
-async def test_without_a_mapping_nothing_is_deleted(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    server.add("theirs", "x", CATEGORY)
     with pytest.raises(DataError, match="no note mapping"):
         await plan_cleanup(client, mapping_path, CATEGORY)
 
@@ -231,15 +212,11 @@ def stored(document: Document, server: NotesServer) -> Note:
     return Note.from_json(server.add(planned.title, planned.content, CATEGORY).data([]))
 
 
-def test_a_note_is_called_after_its_document() -> None:
-    planned = PlannedNote.of(Document("MED-10", "Statin use", "Text."))
-    assert (planned.title, planned.content) == ("[MED-10] Statin use", "Text.")
-
-
-@pytest.mark.parametrize("title", ["Why? How: so/and", "long " * 40])
+@pytest.mark.parametrize("title", ["Statin use", "Why? How: so/and", "long " * 40])
 def test_a_title_that_the_app_would_cut_is_kept_in_the_text(title: str) -> None:
     planned = PlannedNote.of(Document("d1", title, "Text."))
-    assert planned.content == f"{title.strip()}\n\nText."
+    kept = "" if title == "Statin use" else f"{title.strip()}\n\n"
+    assert (planned.title, planned.content) == (f"[d1] {title.strip()}", f"{kept}Text.")
 
 
 @given(IDS, st.text(max_size=150), st.text(max_size=80))
@@ -250,17 +227,13 @@ def test_the_note_of_every_document_is_recognized(doc_id: str, title: str, text:
     assert marker_of(note.title) == doc_id
 
 
-def test_a_numbered_title_is_still_ours() -> None:
+def test_a_numbered_title_is_still_ours_and_another_is_not() -> None:
     server, document = NotesServer(), Document("d1", "t" * 200, "Text.")
     first, second = stored(document, server), stored(document, server)
     assert second.title != first.title
     assert PlannedNote.of(document).matches(second)
-
-
-def test_another_title_or_text_is_not_ours() -> None:
-    note = stored(Document("d1", "Title", "Text."), NotesServer())
-    assert not PlannedNote.of(Document("d1", "Title two", "Text.")).matches(note)
-    assert not PlannedNote.of(Document("d1", "Title", "Texts.")).matches(note)
+    assert not PlannedNote.of(Document("d1", "Title", "Text.")).matches(second)
+    assert not PlannedNote.of(Document("d1", "t" * 200, "Texts.")).matches(second)
 
 
 @pytest.mark.parametrize(

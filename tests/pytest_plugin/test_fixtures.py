@@ -38,27 +38,6 @@ def test_a_bare_project_retrieves_and_answers(run: Run) -> None:
     result.assert_outcomes(passed=11)
 
 
-def test_chunks_are_documents_as_in_a_run(run: Run, pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        chunking="""
-        def answer(query, top_k):
-            chunk = {"id": "note-001#2", "doc_id": "note-001", "text": "A part of it."}
-            return {"contexts": [chunk], "answer": "It is so.", "citations": ["note-001#2"]}
-        """
-    )
-    result = run(
-        """
-        import asyncio
-
-        def test_search(nfcorpus_test_data, rag_agent):
-            found = asyncio.run(rag_agent.ask("What is it?", 5))
-            assert (found.doc_ids, found.citations) == (("note-001",), ("note-001",))
-        """,
-        "--assay-target=python:chunking:answer",
-    )
-    result.assert_outcomes(passed=1)
-
-
 def test_an_agent_that_fails_in_opening_is_closed(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         broken="""

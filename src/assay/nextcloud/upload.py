@@ -121,11 +121,6 @@ class UploadPlan:
     outdated: Mapping[str, int]
     foreign: int
 
-    @property
-    def is_done(self) -> bool:
-        """Whether every document has its note, and only one."""
-        return not (self.create or self.update or self.copies)
-
 
 def plan_upload(
     planned: Sequence[PlannedNote], mapping: Mapping[str, int], notes: Iterable[Note]
@@ -194,7 +189,7 @@ async def upload_documents(
             lost = await _carry_out(plan, client, category, mapping, progress)
         finally:
             write_note_mapping(mapping, mapping_path)
-        if attempt > 1 and plan.is_done:
+        if attempt > 1 and not (plan.create or plan.update or plan.copies):
             return UploadReport(
                 documents=len(planned),
                 created=len(first.create),
@@ -230,40 +225,29 @@ async def _carry_out(
     total = len(plan.unchanged) + len(plan.update) + len(plan.create)
     done, lost = len(plan.unchanged), None
 
-    def failed(planned: PlannedNote, error: NotesError) -> NotesError:
-        return error.with_message(
-            f"document {planned.doc_id!r} could not be uploaded: {error}. {done:,} of "
-            f"{total:,} documents are uploaded; run the same command to continue"
-        )
-
-    def add(planned: PlannedNote, note_id: int) -> None:
-        nonlocal done
-        mapping[planned.doc_id] = note_id
+    async def write(planned: PlannedNote, known: Note | None = None) -> None:
+        nonlocal done, lost
+        try:
+            if known is None:
+                note = await client.create(planned.title, planned.content, category)
+            else:
+                note = await client.update(known, planned.title, planned.content)
+        except NotesError as error:
+            failure = error.with_message(
+                f"document {planned.doc_id!r} could not be uploaded: {error}. {done:,} of "
+                f"{total:,} documents are uploaded; run the same command to continue"
+            )
+            if known is not None or not error.maybe_done:
+                raise failure from error
+            lost = failure
+            return
+        mapping[planned.doc_id] = note.id
         done += 1
         progress("uploading notes", done, total)
 
-    async def update(work: tuple[PlannedNote, Note]) -> None:
-        planned, note = work
-        try:
-            await client.update(note, planned.title, planned.content)
-        except NotesError as error:
-            raise failed(planned, error) from error
-        add(planned, note.id)
-
-    async def create(planned: PlannedNote) -> None:
-        nonlocal lost
-        try:
-            made = await client.create(planned.title, planned.content, category)
-        except NotesError as error:
-            lost = failed(planned, error)
-            if not error.maybe_done:
-                raise lost from error
-        else:
-            add(planned, made.id)
-
     await for_each(plan.copies, client.delete, _CONCURRENCY)
-    await for_each(plan.update, update, _CONCURRENCY)
-    await for_each(plan.create, create, _CONCURRENCY)
+    await for_each(plan.update, lambda work: write(*work), _CONCURRENCY)
+    await for_each(plan.create, write, _CONCURRENCY)
     return lost
 
 
