@@ -44,14 +44,10 @@ __all__ = [
     "read_run",
 ]
 
-_MODULE_OF = {
-    "load_dataset": "assay.data.load",
-    "read_qrels": "assay.data.qrels",
-    "read_run": "assay.data.qrels",
-}
+_LAZY = {"load_dataset": "load", "read_qrels": "qrels", "read_run": "qrels"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
+    return getattr(import_module(f"assay.data.{_LAZY[name]}"), name)

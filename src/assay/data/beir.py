@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from sys import intern
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
@@ -169,8 +169,13 @@ def read_files(
     for split, members in sorted(paths.qrels.items()):
         with findings.errors_collected():
             grades: dict[str, dict[str, int]] = {}
-            for path in members:
-                _read_grades(files[path], findings, grades)
+            for file in (files[path] for path in members):
+                if table_suffix(Path(file.label)) == ".tsv":  # also of TREC's four columns
+                    read_judgments(file, findings, grades)
+                    continue
+                for row in findings.sound(read_table(file)):
+                    with findings.errors_collected():
+                        _add_judgment(row, grades)
             label = PurePosixPath(members[0]).name
             if not grades:
                 findings.note("splits without judgments", repr(label))
@@ -180,7 +185,13 @@ def read_files(
     for path in paths.answers:
         with findings.errors_collected():
             answers |= _read_answers(files[path], documents, queries, findings)
-    judged_by = "".join(_judged_by(files[path]) for path in paths.judged_by)
+    judged_by = ""  # which judgments a model made; data sets of people have no such file
+    for path in paths.judged_by:
+        with findings.errors_collected():
+            rows = findings.sound(read_table(files[path]))
+            judged_by = next((row.text("judged_by") for row in rows), "")
+            if not judged_by:
+                raise DataError('must be an object as {"judged_by": "..."}', file=path)
     return Dataset(name, documents, queries, judgments, answers, findings.messages, judged_by)
 
 
@@ -199,16 +210,6 @@ def read_documents(files: Sequence[TextFile | Path], findings: Findings) -> Mapp
     documents: dict[str, Document] = {}
     collect(documents.setdefault, findings)
     return documents
-
-
-def _read_grades(file: TextFile, findings: Findings, grades: dict[str, dict[str, int]]) -> None:
-    """Add the judgments of a table, or of a file of TREC's four or BEIR's three columns."""
-    if table_suffix(Path(file.label)) == ".tsv":
-        read_judgments(file, findings, grades)
-        return
-    for row in findings.sound(read_table(file)):
-        with findings.errors_collected():
-            _add_judgment(row, grades)
 
 
 def _collect_files(
@@ -309,14 +310,6 @@ def drop_unknown_queries(
         what = "splits without a judged document in the corpus (write the new ids into qrels)"
         findings.note(what, repr(name))
     return judgments
-
-
-def _judged_by(file: TextFile) -> str:
-    """Which judgments a model made; data sets of people have no such file."""
-    words = next((row.text("judged_by") for row in Findings().sound(read_table(file))), "")
-    if not words:
-        raise DataError('must be an object as {"judged_by": "..."}', file=file.label)
-    return words
 
 
 def _read_answers(
@@ -428,14 +421,17 @@ def dataset_from_dicts(
     if not asked or not all(query.text for query in asked.values()):
         raise DataError("queries must be texts, at least one, such as {'q1': 'How long?'}")
     if documents is not None:
-        rows = _rows_by_id(documents, "documents", "doc_id")
-        _collect(rows, _document, Findings(), found.setdefault)
+        given = _rows_by_id(documents, "documents", "doc_id")
+        _collect(given, _document, Findings(), found.setdefault)
     if isinstance(judgments, Mapping):
-        judgments = [
-            {"query_id": query_id, "doc_id": doc_id, "grade": grade}
-            for query_id, grades in judgments.items()
-            for doc_id, grade in _grades(query_id, grades).items()
-        ]
+        rows = []
+        for query_id, grades in judgments.items():
+            if isinstance(grades, str) or not isinstance(grades, Iterable):
+                what = f"judgments: query {query_id!r} must have {{id: grade}} or a list of ids"
+                raise DataError(f"{what}, got {short_repr(grades)}")
+            graded = grades if isinstance(grades, Mapping) else dict.fromkeys(grades, 1)
+            rows += [{"query_id": query_id, "doc_id": d, "grade": g} for d, g in graded.items()]
+        judgments = rows
     for row in Findings().sound(rows_of(judgments, "judgments")):
         if (query_id := _add_judgment(row, judged)) not in asked:
             row.fail(f"there is no query {query_id!r}")
@@ -456,10 +452,3 @@ def _rows_by_id(values: object, source: str, key: str) -> Iterator[Record | Data
             for identifier, value in values.items()
         ]
     return rows_of(values, source)
-
-
-def _grades(query_id: object, grades: object) -> Mapping[Any, Any]:
-    if isinstance(grades, str) or not isinstance(grades, Iterable):
-        what = f"judgments: query {query_id!r} must have {{id: grade}} or a list of ids"
-        raise DataError(f"{what}, got {short_repr(grades)}")
-    return grades if isinstance(grades, Mapping) else dict.fromkeys(grades, 1)

@@ -42,6 +42,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "query_id"),
 }
 
+# Langfuse, LangSmith and promptfoo have the columns in these.
 _NESTED = ("input", "inputs", "output", "outputs", "vars", "response")
 _TEXTS = ("text", "content", "page_content", "pageContent", "document.content")
 # Of 1 and 0 in a column with gaps, data frames make 1.0 and 0.0.
@@ -85,7 +86,7 @@ def looks_logged(fields: Mapping[str, object]) -> bool:
 
 
 def _flatten(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a row, with those of objects in it (Langfuse, LangSmith, promptfoo)."""
+    """The columns of a row, with those of objects in it."""
     flat = {spelling(name): value for name, value in fields.items()}
     for name in _NESTED:
         value = parsed_cell(flat.get(name))

@@ -175,10 +175,8 @@ class _Builder:
 
     def _tag(self, row: Record, layout: _Layout, tags: dict[str, str]) -> None:
         """Columns of no other meaning are tags `name=value`, unless they hold prose."""
-        used = set(layout.values())
-        for name in (
-            [] if layout["provenance"] else [name for name in row.fields if name not in used]
-        ):
+        used = row.fields if layout["provenance"] else set(layout.values())
+        for name in (name for name in row.fields if name not in used):
             value = plain_cell(row.fields[name])
             seen = self.tag_values.setdefault(name, set())
             if value and len(value) > _MAX_TAG_LENGTH:

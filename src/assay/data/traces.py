@@ -30,21 +30,8 @@ _SCORE_KEYS = ("score", "relevance", "similarity", "document.score")
 _LIST_KEYS = ("doc_ids", "document_ids", "ids")
 # The rest of a trace, such as embeddings, would fill the memory.
 _READ_PREFIXES = (
-    "input.value",
-    "output.value",
-    "openinference.span.kind",
-    "tool.name",
-    "tool.parameters",
-    "gen_ai.input.messages",
-    "gen_ai.output.messages",
-    "gen_ai.operation.name",
-    "gen_ai.tool.",
-    "gen_ai.data_source.id",
-    "gen_ai.retrieval.",
-    "gen_ai.reranker.output_documents",
-    "retrieval.documents.",
-    "reranker.output_documents.",
-    "llm.output_messages.",
+    *("input.", "output.", "openinference.", "tool.", "gen_ai.", "retrieval.documents."),
+    *("reranker.output_documents.", "llm.output_messages."),
 )
 _ERROR = (2, "STATUS_CODE_ERROR")
 _RETRIEVERS = ("retrieval", "RETRIEVER")
@@ -72,10 +59,8 @@ def read_log(path: Path) -> Iterator[Record | DataError]:
     """The rows of a table; those of spans become one row for each trace that has a question."""
     rows = read_table(path)
     first = next(rows, None)
-    if first is None:
-        return
-    rows = chain([first], rows)
-    if isinstance(first, DataError) or not is_span_row(first.fields):
+    rows = chain([] if first is None else [first], rows)
+    if not _is_export(first):
         yield from rows
         return
     findings = Findings(collect=True)
@@ -90,8 +75,11 @@ def read_spans(path: Path) -> list[TraceSpan]:
 
 def holds_traces(path: Path) -> bool:
     """Whether a file begins with spans: the rest of it, which may be large, is not read."""
-    first = next(read_table(path), None)
-    return isinstance(first, Record) and is_span_row(first.fields)
+    return _is_export(next(read_table(path), None))
+
+
+def _is_export(row: Record | DataError | None) -> bool:
+    return isinstance(row, Record) and isinstance(row.fields.get("resourceSpans"), list)
 
 
 def _bounded_spans(rows: Iterable[Record]) -> Iterator[TraceSpan]:
@@ -103,11 +91,6 @@ def _bounded_spans(rows: Iterable[Record]) -> Iterator[TraceSpan]:
             yield span
         if kept > _MAX_BYTES:
             row.fail(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
-
-
-def is_span_row(fields: Mapping[str, Any]) -> bool:
-    """Whether an object is an export of spans."""
-    return isinstance(fields.get("resourceSpans"), list)
 
 
 def spans_of(fields: Mapping[str, Any]) -> Iterator[TraceSpan]:

@@ -58,9 +58,26 @@ def serve_on(
 
     stop_with: also stop at the end of this pipe, which closes when its writer dies.
     """
-    server = GracefulServer(_config(app))
+    config = uvicorn.Config(
+        app,
+        # `X-Forwarded-For` counts only from proxies that the operator names: otherwise a caller
+        # through a proxy on this machine could choose the address by which wrong tokens count.
+        proxy_headers=PROXIES_VARIABLE in os.environ,
+        access_log=False,  # it would write whole URLs; `request_log` takes its place
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+        lifespan="on",
+    )
+    server = GracefulServer(config)
+
+    def stop_at_end(pipe: BinaryIO) -> None:
+        while pipe.read(4096):
+            pass
+        server.should_exit = True
+
     if stop_with is not None:
-        threading.Thread(target=_stop_at_end, args=(stop_with, server), daemon=True).start()
+        threading.Thread(target=stop_at_end, args=(stop_with,), daemon=True).start()
     # uvicorn chooses its faster loop only if it makes the loop itself.
     make_loop = server.config.get_loop_factory()
     with listener, asyncio.Runner(loop_factory=make_loop) as runner:
@@ -91,7 +108,15 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise UsageError(_refusal(host, port, error)) from error
+        why = f"cannot listen on {host}:{port}: {error.strerror}"
+        if error.errno == errno.EADDRINUSE:
+            why = (
+                f"port {port} on {host} is already in use; choose another with --port, or stop the "
+                "process that uses it"
+            )
+        elif error.errno == errno.EACCES:
+            why = f"permission denied for port {port}; choose one above 1023 with --port"
+        raise UsageError(why) from error
     listener.listen(_BACKLOG)
     return listener
 
@@ -119,37 +144,3 @@ def announce(what: str, listener: socket.socket, path: str = "") -> None:
     url = url_of(listener)
     print(url, flush=True)
     print(f"{what} on {url}{path} (press Ctrl-C to stop)", file=sys.stderr, flush=True)
-
-
-def _stop_at_end(pipe: BinaryIO, server: uvicorn.Server) -> None:
-    while pipe.read(4096):
-        pass
-    server.should_exit = True
-
-
-def _config(app: ASGIApp) -> uvicorn.Config:
-    """Without uvicorn's access log, which writes whole URLs: `request_log` takes its place.
-
-    `X-Forwarded-For` counts only from proxies that the operator names: otherwise a caller
-    through a proxy on this machine could choose the address by which wrong tokens are counted.
-    """
-    return uvicorn.Config(
-        app,
-        proxy_headers=PROXIES_VARIABLE in os.environ,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
-        lifespan="on",
-    )
-
-
-def _refusal(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port {port} on {host} is already in use; choose another with --port, or stop the "
-            "process that uses it"
-        )
-    if error.errno == errno.EACCES:
-        return f"permission denied for port {port}; choose one above 1023 with --port"
-    return f"cannot listen on {host}:{port}: {error.strerror}"

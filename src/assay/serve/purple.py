@@ -192,8 +192,10 @@ class PurpleExecutor(TaskExecutor):
             async with asyncio.timeout(self._max_wait_s):
                 find = await wait_until_loaded(self._loading)
         except TimeoutError:
-            stage = self._loading.stage or {}
-            raise ServerUnavailable(f"not ready yet: {stage.get('what', 'loading')}") from None
+            stage = self._loading.stage
+            raise ServerUnavailable(
+                f"not ready yet: {stage.what if stage else 'loading'}"
+            ) from None
         try:
             async with self._in_flight:
                 found = await find(asked.query, asked.top_k)

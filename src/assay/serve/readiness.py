@@ -7,7 +7,7 @@ the card for seconds only, and an index can take minutes the first time.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 from assay.contract.server import Readiness, health_response, ready_response
 from assay.errors import AssayError, DataError, SearchError
 from assay.extras import MissingExtra, missing_extra
+from assay.net.json import JsonObject
 from assay.net.redact import redact_places
 from assay.privacy import log_exception
 
@@ -26,14 +27,21 @@ Loaded = TypeVar("Loaded")
 _MORE = "see the server's log"
 
 
+class Stage(NamedTuple):
+    """The current step of loading, how much of it is done, and how much there is."""
+
+    what: str
+    done: int
+    total: int | None
+
+
 class Loading(Generic[Loaded]):
     """A value that loads in the background: requests wait for it, `/health/ready` reports it."""
 
     def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
         self._load = load
         self._task: asyncio.Task[Loaded] | None = None
-        self.stage: dict[str, str | int | None] | None = None
-        """The current step, how much of it is done, and how much there is."""
+        self.stage: Stage | None = None
 
     def start(self) -> asyncio.Task[Loaded]:
         """Begin to load, unless that is going on or done; needs a running event loop."""
@@ -65,7 +73,7 @@ class Loading(Generic[Loaded]):
 
     def note(self, what: str, done: int, total: int | None) -> None:
         """A `Progress` callback for `load`; may be called from a thread."""
-        self.stage = {"what": what, "done": done, "total": total}
+        self.stage = Stage(what, done, total)
 
     async def stop(self) -> None:
         """Cancel loading, if it is not done."""
@@ -105,7 +113,9 @@ def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[
         if status == "ready":
             return ready_response(service, Readiness(True))
         stage = loading.stage if loading is not None and status == "loading" else None
-        details = {"index": status} if stage is None else {"index": status, "stage": stage}
+        details: JsonObject = {"index": status}
+        if stage is not None:
+            details["stage"] = stage._asdict()
         return ready_response(service, Readiness(False, details))
 
     return [Route("/health", health), Route("/health/ready", ready)]

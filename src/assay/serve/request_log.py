@@ -53,13 +53,16 @@ class RequestLog:
         started = time.perf_counter()
         status, bytes_out = 500, 0
         state = scope.setdefault("state", {})
-        state[_REQUEST_ID] = _request_id(scope)
+        given = dict(scope["headers"]).get(_HEADER, b"").decode("latin-1")
+        state[_REQUEST_ID] = given if _ID.fullmatch(given) else uuid.uuid4().hex
 
         async def send_with_id(message: Message) -> None:
             nonlocal status, bytes_out
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = _with_request_id(message, state[_REQUEST_ID])
+                headers = [pair for pair in message.get("headers", ()) if pair[0] != _HEADER]
+                own = (_HEADER, state[_REQUEST_ID].encode().strip())
+                message = {**message, "headers": [*headers, own]}
             elif message["type"] == "http.response.body":
                 bytes_out += len(message.get("body", b""))
             await send(message)
@@ -67,8 +70,18 @@ class RequestLog:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            seconds = time.perf_counter() - started
-            _write(scope, state[_REQUEST_ID], status, bytes_out, seconds)
+            length = dict(scope["headers"]).get(b"content-length", b"")
+            fields = {
+                "request_id": state[_REQUEST_ID],
+                "method": scope["method"],
+                "route": getattr(scope.get("route"), "path", None) or "unmatched",
+                "status": status,
+                "duration_ms": round((time.perf_counter() - started) * 1000, 1),
+                "bytes_in": int(length) if length.isdigit() and len(length) < 20 else None,
+                "bytes_out": bytes_out,
+                **state.get("log_fields", {}),
+            }
+            _logger.info("request", extra={"fields": fields})
 
 
 class JsonLines(logging.Formatter):
@@ -92,7 +105,8 @@ def set_up_logging(level: str = "info") -> None:
     """Log JSON lines to stderr; from libraries only warnings and worse, without payloads."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    handler.addFilter(_allow_on_our_handler)
+    # Our own handler also gets records of loggers that a library makes later.
+    handler.addFilter(lambda record: not _is_in(record.name, _FILTERED) or _scrub(record))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     keep_payloads_out()
 
@@ -112,11 +126,6 @@ def keep_payloads_out() -> None:
         logger.addHandler(_NO_OUTPUT)
 
 
-def _allow_on_our_handler(record: logging.LogRecord) -> bool:
-    """For our own handler, which also gets records of loggers that a library makes later."""
-    return not _is_in(record.name, _FILTERED) or _scrub(record)
-
-
 def _scrub(record: logging.LogRecord) -> bool:
     """Reduce a library's warning to its place in the code and the class of the exception."""
     if _is_in(record.name, _SILENT):
@@ -129,43 +138,11 @@ def _scrub(record: logging.LogRecord) -> bool:
             return False
         record.msg, record.args = f"at {record.module}:{record.lineno}", None
     if record.exc_info and record.exc_info[0]:
-        record.msg, record.args = (
-            f"{record.getMessage().strip()} ({record.exc_info[0].__name__})",
-            None,
-        )
+        record.msg = f"{record.getMessage().strip()} ({record.exc_info[0].__name__})"
+        record.args = None
     record.exc_info = record.exc_text = record.stack_info = None
     return True
 
 
 def _is_in(name: str, libraries: tuple[str, ...]) -> bool:
     return any(name == library or name.startswith(f"{library}.") for library in libraries)
-
-
-def _write(scope: Scope, request_id: str, status: int, bytes_out: int, seconds: float) -> None:
-    route = scope.get("route")
-    fields = {
-        "request_id": request_id,
-        "method": scope["method"],
-        "route": getattr(route, "path", None) or "unmatched",
-        "status": status,
-        "duration_ms": round(seconds * 1000, 1),
-        "bytes_in": _length(scope),
-        "bytes_out": bytes_out,
-        **scope["state"].get("log_fields", {}),
-    }
-    _logger.info("request", extra={"fields": fields})
-
-
-def _request_id(scope: Scope) -> str:
-    given = dict(scope["headers"]).get(_HEADER, b"").decode("latin-1")
-    return given if _ID.fullmatch(given) else uuid.uuid4().hex
-
-
-def _with_request_id(start: Message, request_id: str) -> Message:
-    headers = [header for header in start.get("headers", ()) if header[0] != _HEADER]
-    return {**start, "headers": [*headers, (_HEADER, request_id.encode().strip())]}
-
-
-def _length(scope: Scope) -> int | None:
-    given = dict(scope["headers"]).get(b"content-length", b"")
-    return int(given) if given.isdigit() and len(given) < 20 else None

@@ -121,9 +121,8 @@ class DocumentSearch:
     """
 
     def __init__(self, load: LoadRetrieval, record: Path | None = None) -> None:
-        self.loading: Loading[Retrieval] = Loading(lambda: load(self._note_progress))
+        self.loading: Loading[Retrieval] = Loading(lambda: load(self.loading.note))
         self.search_calls = 0
-        self._done, self._total = 0, 0
         self._record = record
 
     async def retrieval(self) -> Retrieval:
@@ -168,9 +167,9 @@ class DocumentSearch:
 
     def health(self) -> Health:
         """Whether the documents have been loaded, which they are and how many."""
-        there = self.loading.value
+        there, is_loading = self.loading.value, self.loading.status == "loading"
         return Health(
-            status="healthy" if there else "loading" if self._is_loading() else "unhealthy",
+            status="healthy" if there else "loading" if is_loading else "unhealthy",
             ready=there is not None,
             dataset=there.dataset.name if there else None,
             documents=len(there.dataset.documents) if there else 0,
@@ -186,9 +185,12 @@ class DocumentSearch:
         if there is not None:
             status, documents = "idle", len(there.dataset.documents)
             chunks = int(getattr(there.searcher, "chunks", documents))
-        elif self._is_loading():
-            status, documents, chunks = "syncing", self._done, self._done
-            pending = max(1, self._total - self._done)  # zero would say that all is done
+        elif self.loading.status == "loading":
+            stage = self.loading.stage
+            status = "syncing"
+            documents = chunks = stage.done if stage else 0
+            total = stage.total if stage and stage.total else documents
+            pending = max(1, total - documents)  # zero would say that all is done
         return SyncStatus(
             indexed_documents=documents,
             indexed_chunks=chunks,
@@ -196,12 +198,6 @@ class DocumentSearch:
             status=status,
             enabled=status != "disabled",
         )
-
-    def _is_loading(self) -> bool:
-        return self.loading.status == "loading"
-
-    def _note_progress(self, _what: str, done: int, total: int | None) -> None:
-        self._done, self._total = done, total or done
 
 
 def found_note(hit: SearchHit) -> FoundNote:
