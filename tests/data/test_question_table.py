@@ -80,9 +80,8 @@ def test_columns_are_named_by_the_caller(tmp_path: Path) -> None:
     columns = {"query": "Frage", "ids": "docs", "grade": "Note"}
     dataset = load(tmp_path / "set.csv", text, **columns)
     assert judged(dataset) == {"wie lange?": {"d1": 3, "d2": 3}}
-    assert load_dataset(
-        tmp_path / "set.csv", columns=["query=Frage,ids=docs", "grade=Note"]
-    ).fingerprint == (dataset.fingerprint)
+    other = load_dataset(tmp_path / "set.csv", columns=["query=Frage,ids=docs", "grade=Note"])
+    assert other.fingerprint == dataset.fingerprint
 
 
 def test_a_graded_pool_is_a_data_set(tmp_path: Path) -> None:
@@ -100,10 +99,7 @@ def test_a_graded_pool_is_a_data_set(tmp_path: Path) -> None:
         ("", "is empty; it needs a header"),
         ("query,doc_ids\n", "has no questions; add rows below a header"),
         ("Frage,docs\nx,y\n", r"csv:2: has no column for the query \(.*--columns query=NAME, in P"),
-        (
-            "query,docs\nx,y\n",
-            r"csv:2: has no column for the expected ids .*columns={\"ids\": \"NAME\"}",
-        ),
+        ("query,docs\nx,y\n", r"csv:2: has no column for the expected ids .*columns={\"ids\""),
         ("query,doc_ids\nx,d1\n,d2\n", "csv:3: has no query"),
         ("query,doc_ids\nx,d1,d2\n", "csv:2: has 3 cells, the header has 2"),
         ("query,doc_id\nx,\n", "csv:2: 'doc_id' is empty"),
@@ -134,10 +130,7 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path) -> None:
     [
         ("query=Frage,ids=Seite", "has no column 'Seite', .* Did you mean 'Seiten'"),
         ("Frage=query", "'Frage=query' is not KEY=COLUMN; .* Did you mean 'query=Frage'"),
-        (
-            "qery=Frage",
-            r"^columns \(--columns\): 'qery=Frage' is not KEY=COLUMN; .* Did you mean 'query'",
-        ),
+        ("qery=Frage", "'qery=Frage' is not KEY=COLUMN; .* Did you mean 'query'"),
     ],
 )
 def test_the_column_that_was_meant_is_named(tmp_path: Path, columns: str, message: str) -> None:
