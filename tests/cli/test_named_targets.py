@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from assay.cli.app import app
-from assay.cli.settings import named_target, read_settings
+from assay.cli.settings import read_settings
 from assay.errors import UsageError
+from assay.run.settings import named_target
 
 FILE = """
 top_k = 3

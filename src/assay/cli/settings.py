@@ -25,7 +25,7 @@ from assay.cli.old_options import instead_of
 from assay.cli.verb import VerbCommand, VerbGroup
 from assay.errors import UsageError, did_you_mean
 from assay.files import PROJECT_FILE, find_project_file, read_project_file
-from assay.run.settings import command_settings, read_option_table
+from assay.run.settings import command_settings, named_target
 
 if TYPE_CHECKING:
     from assay.run.config import RunConfig
@@ -141,26 +141,6 @@ def _value(param: click.Parameter, name: str, value: Any) -> Any:
     place = path.parent / value
     is_path = isinstance(param.type, click.Path) or (name == "dataset" and place.exists())
     return str(place) if is_path else value
-
-
-def named_target(name: str, folder: Path | None = None) -> tuple[str, dict[str, Any]] | None:
-    """The target that assay.toml calls `name` and its options, by the parameters of `assay eval`.
-
-    None if `name` is not a plain name of the file. Raises `UsageError` for a table with an unknown
-    key or a value of the wrong type, and for a plain name that only resembles one of the file.
-    """
-    if not name or ":" in name or Path(name).is_file():  # a table, meant as --dataset
-        return None
-    tables = read_project_file(folder).get("target")
-    if not isinstance(tables, dict) or not tables:
-        return None
-    if not isinstance(table := tables.get(name), dict):
-        names, hint = ", ".join(tables), did_you_mean(name, tables)
-        raise UsageError(f"{PROJECT_FILE} has no [target.{name}]; it has: {names}{hint}")
-    where = f"{PROJECT_FILE}: [target.{name}]"
-    if not isinstance(target := table.get("target"), str) or not target:
-        raise UsageError(f'{where} needs target = "rest:URL", or any other target')
-    return target, read_option_table(table, where, "target")
 
 
 def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":

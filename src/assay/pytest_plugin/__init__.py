@@ -88,7 +88,7 @@ class Settings:
         """Options first, then the environment, then assay.toml, then defaults."""
         folder = Path(config.invocation_params.dir)
         content = read_project_file(folder)
-        target, options = _find_target(config, content)
+        target, options = _find_target(config, content, folder)
         dataset = config.getoption("--assay-dataset") or os.environ.get("ASSAY_DATASET")
         if not dataset:
             dataset = _of_eval(content, "dataset") or DATASET
@@ -132,22 +132,19 @@ def _of_eval(content: Mapping[str, Any], name: str) -> str | None:
 
 
 def _find_target(
-    config: pytest.Config, content: Mapping[str, Any]
+    config: pytest.Config, content: Mapping[str, Any], folder: Path
 ) -> tuple[str | None, Mapping[str, Any]]:
     """The target and its options: the named one, that of `[eval]`, or the only one of the file."""
     given = config.getoption("--assay-target") or os.environ.get("ASSAY_TARGET")
     given = given or _of_eval(content, "target")
     tables = content.get("target")
-    tables = tables if isinstance(tables, dict) else {}
-    if given is None and len(tables) == 1:
+    if given is None and isinstance(tables, dict) and len(tables) == 1:
         given = next(iter(tables))
-    table = tables.get(given)
-    if not isinstance(table, dict):
+    if not given or not tables:
         return given, {}
-    from assay.run.settings import read_option_table
+    from assay.run.settings import named_target  # brings pydantic
 
-    options = read_option_table(table, f"assay.toml: [target.{given}]", "target")
-    return str(table.get("target")), options
+    return named_target(given, folder) or (given, {})
 
 
 def _named_file(config: pytest.Config, option: str) -> Path | None:

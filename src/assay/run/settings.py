@@ -6,9 +6,11 @@ The command line's parameters, the form's fields, the words of the command that 
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from assay.errors import RunError, UsageError, did_you_mean
+from assay.files import PROJECT_FILE, read_project_file
 from assay.llm.passages import EXTRACTIVE
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, masked, settings
 from assay.run.option import Option
@@ -80,6 +82,26 @@ def read_option_table(table: Mapping[str, Any], where: str, *others: str) -> dic
             raise UsageError(f"{where} {key!r} is not one of {', '.join(names)}{hint}")
         values[setting.param] = setting.read(value, f"{where} {key!r}")
     return values
+
+
+def named_target(name: str, folder: Path | None = None) -> tuple[str, dict[str, Any]] | None:
+    """The target that assay.toml calls `name` and its options, by the parameters of `assay eval`.
+
+    None if `name` is not a plain name of the file. Raises `UsageError` for a table with an unknown
+    key or a value of the wrong type, and for a plain name that only resembles one of the file.
+    """
+    if not name or ":" in name or Path(name).is_file():  # a table, meant as --dataset
+        return None
+    tables = read_project_file(folder).get("target")
+    if not isinstance(tables, dict) or not tables:
+        return None
+    if not isinstance(table := tables.get(name), dict):
+        names, hint = ", ".join(tables), did_you_mean(name, tables)
+        raise UsageError(f"{PROJECT_FILE} has no [target.{name}]; it has: {names}{hint}")
+    where = f"{PROJECT_FILE}: [target.{name}]"
+    if not isinstance(target := table.get("target"), str) or not target:
+        raise UsageError(f'{where} needs target = "rest:URL", or any other target')
+    return target, read_option_table(table, where, "target")
 
 
 def _has_meaning(setting: Option, config: RunConfig) -> bool:

@@ -192,10 +192,8 @@ class PurpleExecutor(TaskExecutor):
             async with asyncio.timeout(self._max_wait_s):
                 find = await wait_until_loaded(self._loading)
         except TimeoutError:
-            stage = self._loading.stage
-            raise ServerUnavailable(
-                f"not ready yet: {stage.what if stage else 'loading'}"
-            ) from None
+            what, *_ = self._loading.stage or ("loading",)
+            raise ServerUnavailable(f"not ready yet: {what}") from None
         try:
             async with self._in_flight:
                 found = await find(asked.query, asked.top_k)

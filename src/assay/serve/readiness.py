@@ -7,7 +7,7 @@ the card for seconds only, and an index can take minutes the first time.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -27,21 +27,14 @@ Loaded = TypeVar("Loaded")
 _MORE = "see the server's log"
 
 
-class Stage(NamedTuple):
-    """The current step of loading, how much of it is done, and how much there is."""
-
-    what: str
-    done: int
-    total: int | None
-
-
 class Loading(Generic[Loaded]):
     """A value that loads in the background: requests wait for it, `/health/ready` reports it."""
 
     def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
         self._load = load
         self._task: asyncio.Task[Loaded] | None = None
-        self.stage: Stage | None = None
+        # The current step, how much of it is done, and how much there is.
+        self.stage: tuple[str, int, int | None] | None = None
 
     def start(self) -> asyncio.Task[Loaded]:
         """Begin to load, unless that is going on or done; needs a running event loop."""
@@ -73,7 +66,7 @@ class Loading(Generic[Loaded]):
 
     def note(self, what: str, done: int, total: int | None) -> None:
         """A `Progress` callback for `load`; may be called from a thread."""
-        self.stage = Stage(what, done, total)
+        self.stage = (what, done, total)
 
     async def stop(self) -> None:
         """Cancel loading, if it is not done."""
@@ -115,7 +108,7 @@ def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[
         stage = loading.stage if loading is not None and status == "loading" else None
         details: JsonObject = {"index": status}
         if stage is not None:
-            details["stage"] = stage._asdict()
+            details["stage"] = dict(zip(("what", "done", "total"), stage, strict=True))
         return ready_response(service, Readiness(False, details))
 
     return [Route("/health", health), Route("/health/ready", ready)]

@@ -186,11 +186,9 @@ class DocumentSearch:
             status, documents = "idle", len(there.dataset.documents)
             chunks = int(getattr(there.searcher, "chunks", documents))
         elif self.loading.status == "loading":
-            stage = self.loading.stage
-            status = "syncing"
-            documents = chunks = stage.done if stage else 0
-            total = stage.total if stage and stage.total else documents
-            pending = max(1, total - documents)  # zero would say that all is done
+            _, documents, total = self.loading.stage or ("", 0, 0)
+            status, chunks = "syncing", documents
+            pending = max(1, (total or documents) - documents)  # zero would say that all is done
         return SyncStatus(
             indexed_documents=documents,
             indexed_chunks=chunks,
