@@ -46,7 +46,7 @@ def test_the_columns_of_other_evaluators_are_known(fields: dict[str, Any]) -> No
 
 
 def test_columns_are_mapped_by_name_or_path() -> None:
-    columns = parse_columns(["question=prompt,answer=out.text", "contexts=docs"], COLUMNS)
+    columns = parse_columns(["query=prompt,answer=out.text", "contexts=docs"], COLUMNS)
     row = read(columns, prompt="Q", out={"text": "A"}, docs=["C"], question="other")
     assert (row.question, row.answer, row.contexts) == ("Q", "A", (LoggedContext("", "C"),))
     assert "has no 'out' of --columns 'out.text', only ['prompt']" in refused(columns, prompt="Q")

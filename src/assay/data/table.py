@@ -129,11 +129,15 @@ def rows_of(values: object, source: str = "rows") -> Iterator[Record | DataError
             yield Record(source, number, {}).refusal(what)
 
 
-def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]:
-    """`question=user_input,answer=response` as a mapping; `UsageError` for an unknown key."""
+def parse_columns(given: Iterable[str], keys: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """`question=user_input,answer=response` as a mapping; `UsageError` for an unknown key.
+
+    A key may be written as any of the column names that are read for it: `doc_ids=Documents`.
+    """
     columns: dict[str, str] = {}
     for part in (part.strip() for text in given for part in text.split(",")):
         key, _, name = (word.strip() for word in part.partition("="))
+        key = next((one for one, names in keys.items() if key in names), key)
         if not name or key not in keys:
             swapped = f". Did you mean '{name}={key}'?" if name in keys else ""
             raise UsageError(
