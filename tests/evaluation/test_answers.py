@@ -26,12 +26,11 @@ from assay.errors import (
     RunError,
     UsageError,
 )
-from assay.evaluation.evaluation import Evaluation, Events
+from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run
 from assay.llm.answerer import ModelAnswerer
-from assay.llm.passages import Passage
 from assay.metrics.answer_values import Quadrants
 from assay.report.terminal import plain_text, render_answers
 from assay.run.answers import (
@@ -45,6 +44,8 @@ from assay.targets import PythonAgent
 def test_a_question_without_an_answer_is_asked_and_not_ranked(
     town: Dataset, tmp_path: Path
 ) -> None:
+    asked = draw_queries(town, RunConfig(target="x"))
+    assert [query.id for query in asked] == ["open", "ride"]
     outcome = run(perfect, town, tmp_path)
     assert outcome.report.summary.total_queries == 2
     assert outcome.metrics["ndcg@5"] == 1.0
@@ -53,32 +54,6 @@ def test_a_question_without_an_answer_is_asked_and_not_ranked(
     assert answers.metrics["correctness"] == 1.0
     assert answers.metrics["abstention"] == 1.0
     assert diagnosis_of(answers).sentence == "Nothing to fix: all 3 questions are right."
-
-
-async def test_keys_that_nothing_reads_are_named_once(town: Dataset, tmp_path: Path) -> None:
-    def agent(query: str, top_k: int) -> dict[str, Any]:
-        return {**perfect(query, top_k), "chunk_texts": ["The pool opens at 7:00."]}
-
-    said: list[str] = []
-    evaluation = Evaluation.plan(RunConfig(target="x", answers=True), town)
-    target = PythonAgent(agent, name="python:x")
-    await evaluation.start(target, tmp_path, events=Events(message=said.append))
-    assert said == [
-        "warning: the agent's answer has keys that are not read: 'chunk_texts'; an answer may have "
-        "doc_ids, answer, citations and contexts"
-    ]
-
-
-@pytest.mark.parametrize("mark", ["[1]", "[pool]", "【1†pool】", "[7]", "[boat]"])
-def test_marks_in_the_text_are_citations_where_there_are_no_others(
-    mark: str, town: Dataset, tmp_path: Path
-) -> None:
-    def agent(query: str, top_k: int) -> dict[str, Any]:
-        found = perfect(query, top_k)
-        return {"doc_ids": found["doc_ids"], "answer": f"{found['answer']} {mark}"}
-
-    cited = section(run(agent, town, tmp_path)).metrics["citation_precision"]
-    assert cited == {"[1]": 1.0, "【1†pool】": 1.0, "[pool]": 0.5}.get(mark, 0.0)
 
 
 def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
@@ -103,26 +78,12 @@ def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
     assert (careful.metrics["abstention"], bold.metrics["abstention"]) == (1.0, 0.0)
 
 
-def test_truthfulness_can_be_lower_than_in_a_sample_without_wrong_answers(
-    town: Dataset, tmp_path: Path
-) -> None:
-    found = section(run(perfect, town, tmp_path)).statistics["truthfulness"]
-    assert (found.mean, found.high) == (1.0, 1.0)
-    assert found.low is not None
-    assert found.low < 0  # 2.5% of three questions: a wrong one is -1, not 0
-
-
 def test_a_gate_that_fails_is_in_the_sentence(town: Dataset, tmp_path: Path) -> None:
     gates = ("truthfulness>=0.1", "ndcg@5>=0.1", "correctness>=0.1")
     outcome = run(Reader(), town, tmp_path, gates=gates)
     assert diagnosis_of(section(outcome)).sentence.endswith(
         "Gate failed: truthfulness>=0.1 (got -1.0000); correctness>=0.1 (got 0.0000)."
     )
-
-
-def test_without_answers_only_rankable_queries_are_drawn(town: Dataset) -> None:
-    asked = draw_queries(town, RunConfig(target="x"))
-    assert [query.id for query in asked] == ["open", "ride"]
 
 
 def test_a_data_set_without_references_gets_the_figures_that_need_none(
@@ -154,8 +115,6 @@ def test_references_without_key_facts_leave_their_questions_undecided(
     page = (outcome.folder.path / "report.html").read_text()
     assert what in page
     assert "every key fact stated" not in printed + page.partition("Answers: all metrics")[0]
-    written = json.loads((outcome.folder.path / "report.json").read_text())["answers"]["undecided"]
-    assert (written["number"], written["of"]) == (2, 3)
     judged = section(run(perfect, replace(town, answers=bare), tmp_path, judge=Scripted("TRUE")))
     assert judged.undecided is None
     assert diagnosis_of(judged).sentence.startswith("Nothing to fix")
@@ -236,15 +195,6 @@ def test_gates_may_be_on_answers(town: Dataset, tmp_path: Path) -> None:
     assert [gate.passed for gate in failed.report.gates] == [False, False, False, False]
 
 
-def test_runs_are_compared_on_answers_as_well(town: Dataset, tmp_path: Path) -> None:
-    good = run(perfect, town, tmp_path)
-    poor = run(Reader(), town, tmp_path)
-    compared = good.compare(poor).metrics
-    assert compared["correctness"].n == 3
-    assert compared["fact_recall"].difference == 1.0
-    assert compared["ndcg@5"].n == 2
-
-
 async def test_shards_merge_to_the_undivided_run(town: Dataset, tmp_path: Path) -> None:
     async def part(index: int, number: int) -> Run:
         config = RunConfig(
@@ -264,15 +214,6 @@ async def test_shards_merge_to_the_undivided_run(town: Dataset, tmp_path: Path) 
     assert section(merged).counterfactuals is not None
 
 
-def test_the_printed_report_holds_the_answers(town: Dataset, tmp_path: Path) -> None:
-    folder = run(perfect, town, tmp_path).folder
-    with (tmp_path / "printed.json").open("wb") as stream:
-        folder.copy_report(stream)
-    printed = json.loads((tmp_path / "printed.json").read_text())
-    assert printed == json.loads(json.dumps(folder.read_json()))
-    assert [row["query_id"] for row in printed["answer_results"]] == ["open", "ride", "mayor"]
-
-
 def test_references_may_come_from_a_file(town: Dataset, tmp_path: Path) -> None:
     truth = {
         "query_id": "open",
@@ -290,7 +231,7 @@ def test_references_may_come_from_a_file(town: Dataset, tmp_path: Path) -> None:
     assert section(outcome).metrics["correctness"] == 1.0
 
 
-async def test_without_documents_a_model_answers_from_memory(town: Dataset) -> None:
+async def test_without_documents_a_model_answers_from_memory() -> None:
     class Remembering(Scripted):
         async def generate(self, prompt: str, max_tokens: int = 100) -> str:
             return "By heart: 7:00." if "<document" not in prompt else "NOT FOUND"
@@ -298,17 +239,6 @@ async def test_without_documents_a_model_answers_from_memory(town: Dataset) -> N
     answerer = ModelAnswerer(Remembering(""))
     from_memory = await answerer.answer_from_memory("When does the pool open?", 100)
     assert from_memory.text == "By heart: 7:00."
-    passages = [Passage("pool", "Pool", "The pool opens.")]
-    assert not (await answerer.answer("When does the pool open?", passages, 100)).found
-
-
-def test_documents_beyond_top_k_earn_nothing(town: Dataset, tmp_path: Path) -> None:
-    def flood(query: str, top_k: int) -> dict[str, Any]:
-        everything = ["zoo", "pool", "bus", "fare"]
-        return {"doc_ids": everything, "answer": "It was blue.", "citations": everything}
-
-    metrics = section(run(flood, town, tmp_path, top_k=1)).metrics
-    assert metrics["context_recall"] == metrics["citation_recall"] == 0.0
 
 
 def test_a_run_is_not_resumed_with_other_references(town: Dataset, tmp_path: Path) -> None:

@@ -59,13 +59,10 @@ async def test_what_can_pass_is_asked_again() -> None:
     assert (call.failure, call.doc_ids, call.attempts) == (None, ("d1",), 3)
 
 
-async def test_what_cannot_pass_is_asked_once() -> None:
+async def test_what_cannot_pass_is_asked_once_and_retries_end() -> None:
     agent = Scripted([failure(FailureKind.AGENT_ERROR), ANSWER])
     call = await asked(agent)
     assert (call.failure, call.attempts) == (FailureKind.AGENT_ERROR, 1)
-
-
-async def test_retries_end() -> None:
     agent = Scripted([failure(FailureKind.CONNECTION)] * 9)
     call = await asked(agent, retries=2)
     assert (call.failure, call.attempts, agent.asked) == (FailureKind.CONNECTION, 3, 3)
@@ -153,3 +150,15 @@ def test_a_target_that_refuses_five_queries_in_a_row_is_noticed(
             said = str(error)
     assert said.startswith(f"HTTP {stops} for 5 queries in a row" if stops else "")
     assert bool(said) == bool(stops)
+
+
+def test_what_is_odd_about_answers_is_said_once(tmp_path: Path) -> None:
+    folder, said = RunFolder(tmp_path), list[str]()
+    odd = Call("q", ("a", "b"), 1.0, 1, scores=(0.1, 0.9), unknown_keys=("chunk_texts",))
+    with CallWriter(folder.calls_file) as writer:
+        recorder = CallRecorder(folder, writer, lambda _call: None, said.append, 0.0, None)
+        recorder.add(odd)
+        recorder.add(odd)
+    keys, order = said
+    assert "has keys that are not read: 'chunk_texts'; an answer may have" in keys
+    assert "not in descending order" in order

@@ -14,8 +14,7 @@ from assay import Dataset, Run, evaluate
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.evaluation.gates import parse_gate, regression_gate
-from assay.run.folder import find_run
-from assay.run.listing import list_lines
+from assay.run.folder import list_runs
 
 Agent = Callable[[str, int], list[str]]
 
@@ -124,90 +123,40 @@ def test_a_gate_that_too_few_queries_can_never_fail_says_so(
     assert str(gate.note).startswith(expected) is (queries == 6)
 
 
-def test_a_name_that_no_run_has_is_refused_before_the_run(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="has the label, branch or name 'main'"):
-        evaluate(right_below(3), dataset, compare_to="main", out=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_margin_is_told_from_a_name_with_dashes() -> None:
     gate = parse_gate("ndcg@5>=fix-7-0.01", 5, "fix-7")
     assert (gate.reference, gate.bound) == ("fix-7", -0.01)
 
 
-def test_a_metric_that_the_earlier_run_lacks_is_refused(
-    main: Run, dataset: Dataset, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=r"has no nDCG@3, which a gate compares"):
-        evaluate(right_below(3), dataset, compare_to="main", gates="ndcg@3>=main-0.1", out=tmp_path)
-
-
-def test_a_baseline_and_an_earlier_run_exclude_each_other(
-    main: Run, dataset: Dataset, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match="exclude each other"):
-        evaluate(right_below(3), dataset, compare_to="main", baseline=right_below(4), out=tmp_path)
-
-
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
-        ({"top_k": 3}, "asked for 5 documents a query, not 3"),
+        ({"gates": "ndcg@3>=main-0.1"}, "has no nDCG@3, which a gate compares"),
+        ({"baseline": right_below(4)}, "exclude each other"),
     ],
 )
-def test_a_run_that_cannot_be_compared_with_fails_a_gate(
-    main: Run, dataset: Dataset, tmp_path: Path, settings: dict[str, Any], words: str
+def test_what_cannot_go_with_an_earlier_run_is_refused(
+    main: Run, dataset: Dataset, tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.warns(UserWarning, match=words):
-        run = evaluate(right_below(3), dataset, out=tmp_path, compare_to="main", **settings)
+    with pytest.raises(UsageError, match=message):
+        evaluate(right_below(3), dataset, compare_to="main", out=tmp_path, **settings)
+
+
+def test_a_run_that_cannot_be_compared_with_fails_a_gate(
+    main: Run, dataset: Dataset, tmp_path: Path
+) -> None:
+    with pytest.warns(UserWarning, match="asked for 5 documents a query, not 3"):
+        run = evaluate(right_below(3), dataset, out=tmp_path, compare_to="main", top_k=3)
     assert not run.gates_passed
     assert run.comparison is None
 
 
-def test_a_name_that_is_nearly_that_of_a_run_is_suggested(
+def test_a_name_that_no_run_has_is_refused_before_the_run(
     main: Run, dataset: Dataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(RunError, match=r"'mian'.*Did you mean 'main'\?"):
+    with pytest.raises(RunError, match=r"label, branch or name 'mian'.*Did you mean 'main'\?"):
         evaluate(right_below(3), dataset, out=tmp_path, compare_to="mian")
-
-
-def test_a_label_names_its_newest_run(main: Run, dataset: Dataset, tmp_path: Path) -> None:
-    newer = evaluate(right_below(3), dataset, label="main", out=tmp_path)
-    other = evaluate(right_below(3), dataset, label="other", out=tmp_path)
-    header = json.loads(other.folder.header_file.read_bytes())
-    header["git"] = {"branch": "main", "commit": None, "dirty": None, "remote": None}
-    other.folder.header_file.write_text(json.dumps(header))
-    assert find_run("main", tmp_path).name == newer.name  # the label, before the branch
-    with pytest.raises(RunError, match="no run is called 'nobody'"):
-        find_run("nobody", tmp_path)
-
-
-def test_a_regression_fails_only_where_that_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("worse.py").write_text("def find(query, top_k):\n    return []\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    notes = ("--dataset", "notes")
-
-    def run(*arguments: str) -> tuple[int, str]:
-        done = CliRunner().invoke(app, ["eval", *arguments, *notes])
-        return done.exit_code, done.stderr
-
-    assert run("builtin:bm25", "--label", "main")[0] == 0
-    compared = ("--compare-to", "main")
-    assert run("builtin:bm25", *compared, "--fail-on-regression")[0] == 0
-    assert run("python:worse:find", *compared)[0] == 0
-    files = ("--junit", "junit.xml", "--markdown", "summary.md")
-    code, said = run("python:worse:find", *compared, "--fail-on-regression", *files)
-    assert code == 1
-    assert "gate failed: no regression, got -0." in said
-    assert "regression: nDCG@5 -0." in said
-    assert 'failures="1"' in Path("junit.xml").read_text()
-    assert "| no regression | **FAILED** |" in Path("summary.md").read_text()
-    assert sorted(line.gates_failed or 0 for line in list_lines(Path("runs"))) == [0, 0, 0, 1]
-    alone = CliRunner().invoke(app, ["eval", "builtin:bm25", *notes, "--fail-on-regression"])
-    assert "needs --compare-to or --baseline" in str(alone.exception)
+    assert [each.name for each in list_runs(tmp_path)] == [main.name]
 
 
 def test_a_resumed_run_finds_its_reference_and_its_baseline_beside_it(

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -62,18 +61,6 @@ def test_rows_stand_in_the_order_of_the_plan_however_calls_finish(
     assert rows == [f"q{i}" for i in range(6)]
 
 
-def test_the_same_run_gives_the_same_digits(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    async def jittery(query: str, top_k: int) -> list[str]:
-        await asyncio.sleep(random.random() / 200)
-        return half_right(query, top_k)
-
-    dataset = make_dataset(60)
-    first = run(jittery, dataset, tmp_path, num_queries=50).report
-    second = run(jittery, dataset, tmp_path, num_queries=50).report
-    for part in ("metrics", "statistics", "violations", "failures"):
-        assert getattr(first, part) == getattr(second, part)
-
-
 def test_a_failed_query_scores_zero_and_is_counted(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -93,11 +80,11 @@ def test_repeated_unknown_and_surplus_ids_earn_nothing_and_are_reported(
 ) -> None:
     def greedy(query: str, _top_k: int) -> list[str]:
         best = f"d{number(query)}"
-        return [best, best, "nonsense", "d7", "d8", "d9"]
+        return [best, best, "nonsense", "d7", "d8", "d9", *(f"x{n}" for n in range(1500))]
 
     head = run(greedy, make_dataset(9), tmp_path, num_queries=4).report
     found = {kind: entry.ids for kind, entry in head.violations.items()}
-    assert found == {"duplicate": 4, "unknown": 4, "surplus": 4}
+    assert found == {"duplicate": 4, "unknown": 4, "surplus": 4 * 1501}
     assert head.metrics["mrr@5"] == 1.0
     assert head.metrics["precision@5"] < 0.4
 
@@ -146,18 +133,6 @@ def test_queries_new_to_training_are_scored_apart(
     assert head.unseen_queries is None  # no mean over nothing
 
 
-def test_relevant_documents_beyond_top_k_are_not_counted_as_retrieved(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    def late(query: str, _top_k: int) -> list[str]:
-        return ["d90", "d91", f"d{number(query)}"]
-
-    outcome = run(late, make_dataset(100), tmp_path, top_k=2, num_queries=5)
-    assert {
-        row["relevant_docs_retrieved"] for row in outcome.folder.read_json()["per_query_results"]
-    } == {0}
-
-
 def test_a_ceiling_leaves_out_what_the_corpus_lacks(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -167,15 +142,6 @@ def test_a_ceiling_leaves_out_what_the_corpus_lacks(
     head = run(lambda _query, _top_k: ["d0", "d1"], lacking, tmp_path).report
     assert head.statistics["recall@5"].ceiling < 0.7
     assert head.statistics["recall@5"].share_of_ceiling == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("answer", [["\ud800"], {"doc_ids": [], "answer": "\udcff"}])
-def test_text_that_cannot_be_written_down_is_an_invalid_answer(
-    make_dataset: MakeDataset, tmp_path: Path, answer: object
-) -> None:
-    head = run(lambda _query, _top_k: answer, make_dataset(2), tmp_path).report
-    assert head.failures == {"invalid answer": 2}
-    assert head.failure_examples["invalid answer"].startswith("q0: ")
 
 
 def with_latencies(outcome: Run, latencies: list[float], dataset: Dataset) -> Report:
@@ -218,26 +184,6 @@ def test_a_timeout_counts_in_the_latency_as_its_limit_at_least(
     assert latency.p90 == latency.max == 30_000
     assert outcome.report.summary.successful_queries == 20
     assert not outcome.gates_passed
-
-
-def test_ids_beyond_those_that_are_kept_are_surplus_too(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    floods = run(lambda query, top_k: [f"x{i}" for i in range(1500)], make_dataset(3), tmp_path)
-    assert floods.report.violations["surplus"].ids == 3 * (1500 - 5)
-
-
-def test_every_spelling_of_a_metric_names_one_figure(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    gates = ("capped_recall@5>=0", "CappedRecall@5>=0", "capped_recall_at_5>=0", "ndcg_exp@5>=0")
-    outcome = run(half_right, make_dataset(4), tmp_path, gates=gates)
-    names = set(outcome.report.metrics)
-    assert names == set(outcome.report.statistics)
-    assert {"capped_recall@5", "ndcg_exp@5"} < names
-    row = outcome.folder.read_json()["per_query_results"][0]
-    assert {name.replace("@", "_at_") for name in names} < set(row)
-    assert len({gate.value for gate in outcome.report.gates[:3]}) == 1
 
 
 def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(

@@ -77,27 +77,3 @@ async def test_a_run_whose_index_dies_is_lost_and_can_be_resumed(
         finished = await plan.resume(BuiltinAgent(HYBRID, OpenContext(data)), run.folder)
     assert (finished.state, finished.report.failures) == ("complete", {})
     assert finished.report.metrics == undisturbed.report.metrics
-
-
-async def test_an_index_that_comes_back_while_it_is_probed_costs_nothing(
-    make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
-) -> None:
-    monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:{port}")
-    data = make_dataset(20)
-    config = RunConfig(target="builtin:bm25", concurrency=10, retries=20)
-    with running_server(tmp_path, **settings_of(port)) as server:
-        agent = KillsItsServer(HYBRID, OpenContext(data))
-        agent.server = server
-        back = running_server(tmp_path, **settings_of(port))
-
-        def say(message: str) -> None:
-            if "retrying" in message and agent.asked > agent.kill_at:
-                agent.kill_at = 0
-                back.__enter__()
-
-        try:
-            plan = replace(Evaluation.plan(config, data), probe_pauses=(0.1,) * 20)
-            run = await plan.start(agent, tmp_path / "runs", events=Events(message=say))
-        finally:
-            back.__exit__(None, None, None)
-    assert (run.state, run.report.failures) == ("complete", {})

@@ -106,11 +106,6 @@ def test_a_full_row_has_every_metric() -> None:
     assert list(scored.to_pandas()["query_text"]) == [TEA["question"]]
 
 
-def test_a_sentence_that_the_contexts_do_not_hold_is_not_faithful() -> None:
-    row = TEA | {"answer": "Green tea steeps for 3 minutes. Whales migrate north in spring."}
-    assert assay.score_answers([row]).metrics["faithfulness"] == 0.5
-
-
 @pytest.mark.parametrize("citations", [["1"], [1], ["[1]"], "[1]", None])
 def test_a_citation_is_a_place_or_a_marker_in_the_answer(citations: Any) -> None:
     row = TEA | {"citations": citations}
@@ -243,27 +238,6 @@ def test_an_application_that_never_cites_is_not_told_so() -> None:
     assert "cites-nothing" not in kinds
     cited = [TEA | {"citations": []}] * 5
     assert "cites-nothing" in [each.kind for each in assay.score_answers(cited).report.findings]
-
-
-def test_answers_that_contradict_their_sources_are_a_finding() -> None:
-    """Each has all words of its source, with the direction or the number of the right ones."""
-    rows = [
-        {
-            "question": f"What did tea {number} do in the trial?",
-            "contexts": [f"In the trial, tea {number} raised blood pressure for 3 hours."],
-            "answer": f"In the trial, tea {number} {said} hours.",
-        }
-        for number, said in enumerate(
-            ["lowered blood pressure for 3"] * 4
-            + ["raised blood pressure for 9"] * 3
-            + ["raised blood pressure for 3"] * 8,
-            start=20,
-        )
-    ]
-    found = {each.kind: each for each in assay.score_answers(rows).report.findings}
-    assert (found["reversed"].number, found["wrong-value"].number) == (4, 3)
-    assert "“lower" in found["reversed"].words
-    assert "“9 hours” for “3 hours”, from nowhere shown" in found["wrong-value"].words
 
 
 def test_wrong_values_of_a_log_are_named_and_nothing_is_advised_that_a_log_cannot_do() -> None:

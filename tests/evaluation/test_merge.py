@@ -92,19 +92,6 @@ async def test_a_merge_that_fails_leaves_no_run_and_says_to_merge_again(
     assert list((tmp_path / "merged").iterdir()) == []
 
 
-async def test_a_merged_run_says_where_it_came_from(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    dataset = make_dataset(120)
-    parts = await shards(2, dataset, tmp_path)
-    merged = await merge(parts, merged_config(parts), dataset, tmp_path)
-    header = merged.folder.read_header()
-    assert header.merged_from == [part.name for part in parts]
-    assert header.track == "zero-shot"
-    assert header.target.details == "merged from 2 shards"
-    assert merged.folder.state() == "complete"
-
-
 async def test_sums_and_counts_of_shards_give_the_mean_of_the_whole(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -120,59 +107,32 @@ async def test_sums_and_counts_of_shards_give_the_mean_of_the_whole(
     assert total / queries == pytest.approx(whole.metrics["ndcg@3"], rel=1e-14)
 
 
-async def test_a_missing_or_doubled_shard_is_refused(
+async def test_only_the_shards_of_one_evaluation_are_merged(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
-    parts = await shards(3, make_dataset(120), tmp_path)
-    for given, numbers in (([parts[0], parts[2]], "1, 3"), ([*parts, parts[1]], "1, 2, 3")):
-        with pytest.raises(RunError, match=rf"1 to 3 once, got {numbers}; .*--shard I/3"):
+    dataset = make_dataset(120)
+    first, second, third = parts = await shards(3, dataset, tmp_path)
+
+    async def like_second(data: Dataset = dataset, **changes: Any) -> RunFolder:
+        config = replace(CONFIG, num_shards=3, shard_index=1, **changes)
+        return (await run(config, data, tmp_path)).folder
+
+    other_seed, other_data = await like_second(seed=8), await like_second(make_dataset(121))
+    for given, message in (
+        ([first, third], r"1 to 3 once, got 1, 3; .*--shard I/3"),
+        ([*parts, second], r"1 to 3 once, got 1, 2, 3"),
+        ([first, other_seed, third], r"has seed 8, .* not shards of one evaluation"),
+        ([first, other_data, third], rf"{first.name}.*{other_data.name}.* different data"),
+    ):
+        with pytest.raises(RunError, match=message):
             merged_config(given)
-
-
-async def test_runs_of_different_evaluations_are_refused(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    dataset = make_dataset(120)
-    first = await run(replace(CONFIG, num_shards=2), dataset, tmp_path)
-    other = await run(replace(CONFIG, num_shards=2, shard_index=1, seed=8), dataset, tmp_path)
-    with pytest.raises(RunError, match=r"has seed 8, .* not shards of one evaluation"):
-        merged_config([first.folder, other.folder])
-
-
-async def test_runs_on_different_data_are_refused_by_their_names(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    data = [make_dataset(120), make_dataset(121)]
-    first, other = [
-        await run(replace(CONFIG, num_shards=2, shard_index=i), each, tmp_path)
-        for i, each in enumerate(data)
-    ]
-    with pytest.raises(RunError, match=rf"{first.name}.*{other.name}.* different data"):
-        merged_config([first.folder, other.folder])
-
-
-async def test_different_targets_are_merged_only_under_a_name(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    dataset = make_dataset(120)
-    configs = [
-        replace(CONFIG, num_shards=2, shard_index=i, target=f"a2a:http://agent:{i}") for i in (0, 1)
-    ]
-    parts = [(await run(config, dataset, tmp_path)).folder for config in configs]
+    moved = [first, await like_second(target="a2a:http://agent:2"), third]
     with pytest.raises(RunError, match="--target NAME"):
-        merged_config(parts)
-    assert merged_config(parts, "my agent").target == "my agent"
-
-
-async def test_other_data_is_refused(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    parts = await shards(2, make_dataset(120), tmp_path)
+        merged_config(moved)
+    assert merged_config(moved, "my agent").target == "my agent"
     with pytest.raises(RunError, match="made on a different version"):
         await merge(parts, merged_config(parts), make_dataset(130), tmp_path)
-
-
-async def test_an_unfinished_shard_is_refused(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    parts = await shards(2, make_dataset(120), tmp_path)
-    parts[1].report_file.unlink()
+    second.report_file.unlink()
     with pytest.raises(RunError, match="is unfinished; finish it with"):
         merged_config(parts)
 

@@ -45,7 +45,7 @@ def answering(query: str, top_k: int) -> dict[str, Any]:
 
 def evaluate(**options: Any) -> assay.Run:
     return assay.evaluate(
-        answering, NOTES, num_queries=5, answers=True, listeners=["otel"], **options
+        answering, NOTES, num_queries=5, answers=True, listeners="otel", **options
     )
 
 

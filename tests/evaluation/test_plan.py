@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.conftest import MakeDataset
 from tests.run.test_options import FULL
 
-import assay
 from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import ReferenceAnswer
@@ -180,17 +178,6 @@ def test_an_option_that_a_mode_does_not_use_is_refused(
         require_used_settings(config, given=settings)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "flag"),
-    [("mapping", ("ids=hits",), "--map")],
-)
-def test_what_is_set_for_many_runs_is_no_mistake_of_one(name: str, value: Any, flag: str) -> None:
-    config = RunConfig("python:mine:find", **{name: value})
-    require_used_settings(config)
-    with pytest.raises(UsageError, match=f"{flag} has no effect on a python: target"):
-        require_used_settings(config, given=[name])
-
-
 def test_of_a_resumed_run_only_what_is_given_now_is_checked() -> None:
     config = RunConfig("builtin:bm25", request="{}", mapping=("ids=hits",))
     require_used_settings(config, resumed=True)
@@ -215,10 +202,3 @@ def test_a_mapping_of_the_project_leaves_other_targets_alone_and_runs_with_it_ar
     assert CliRunner().invoke(app, ["doctor", "builtin:bm25", "--dataset", "notes"]).exit_code == 0
     refused = CliRunner().invoke(app, ["doctor", "builtin:bm25", "--map", "ids=hits"])
     assert "--map has no effect on a builtin: target" in str(refused.exception)
-
-
-def test_a_setting_of_the_retriever_is_refused_for_a_function(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match="--bm25 has no effect on a python: target"):
-        assay.evaluate(lambda query, top_k: [], make_dataset(2), bm25="k1=0.9", out=tmp_path)

@@ -10,9 +10,7 @@ from tests.evaluation.evaluating import MakeDataset, half_right, run
 
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, Events
-from assay.run.calls import CallWriter
 from assay.run.config import RunConfig
-from assay.run.folder import find_run
 from assay.targets import AgentAnswer, AgentInfo, PythonAgent
 
 
@@ -178,26 +176,3 @@ def test_a_target_that_only_times_out_is_lost(make_dataset: MakeDataset, tmp_pat
     outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
     assert outcome.state == "target lost"
     assert outcome.report.failures == {"not asked": 200}
-
-
-def test_the_latest_run_is_never_a_baseline(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    dataset = make_dataset(4)
-    main = run(half_right, dataset, tmp_path)
-    evaluation = replace(
-        Evaluation.plan(main.folder.read_config(), dataset), baseline_of=main.folder.name
-    )
-    second = asyncio.run(evaluation.start(PythonAgent(half_right, name="g"), tmp_path))
-    second.folder.path.rename(tmp_path / "99999999-000000-baseline")
-    assert find_run("latest", tmp_path).name == main.folder.name
-    assert find_run("99999999", tmp_path).read_header().baseline_of == main.folder.name
-
-
-def test_a_run_that_goes_on_is_not_called_unfinished(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    outcome = run(half_right, make_dataset(4), tmp_path)
-    outcome.folder.report_file.unlink()
-    with pytest.raises(RunError, match="has no report yet; finish it with"):
-        outcome.folder.read_report()
-    with CallWriter(outcome.folder.calls_file), pytest.raises(RunError, match="is still running"):
-        outcome.folder.read_report()

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.serve.serving import finds, serving
 
 from assay.data import Dataset
-from assay.errors import TargetError, TargetLoading
+from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
@@ -22,7 +22,6 @@ from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
 from assay.serve.purple import purple_app
-from assay.targets import PythonAgent
 
 MakeDataset = Callable[[int], Dataset]
 
@@ -144,15 +143,6 @@ async def test_no_query_is_sent_to_an_agent_that_says_it_is_ready(
     assert run.report.pacing.warm_up.way == "readiness"
 
 
-async def test_a_page_for_every_path_says_nothing_about_readiness(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    service = Service([], ready=HTMLResponse("<html>"))
-    async with serving(service.app) as url:
-        await evaluated(url, make_dataset(3), tmp_path)
-    assert len(service.searches) == 4
-
-
 async def test_zero_turns_the_warm_up_off(make_dataset: MakeDataset, tmp_path: Path) -> None:
     service = Service([])
     async with serving(service.app) as url:
@@ -210,41 +200,6 @@ async def test_an_agent_that_refuses_every_credential_is_asked_no_further(
         run = await Evaluation.plan(config, data).resume(open_agent(config, data), folder)
     assert run.report.failures == {}
     assert run.report.summary.successful_queries == 20
-
-
-async def test_a_token_that_expires_in_the_middle_costs_no_points(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    service = Service([], ready=JSONResponse({"status": "ready"}))
-    data = make_dataset(20)
-    valid = 8
-
-    async def search(request: Request) -> Response:
-        expired = len(service.searches) >= valid
-        return JSONResponse({}, 401) if expired else await service._search(request)
-
-    app = Starlette(routes=[Route("/search", search), Route("/health/ready", service._ready)])
-    async with serving(app) as url:
-        with pytest.raises(TargetError, match="HTTP 401 for 5 queries in a row"):
-            await evaluated(url, data, tmp_path, concurrency=1)
-        (folder,) = list_runs(tmp_path)
-        config = folder.read_config()
-        valid = 20
-        run = await Evaluation.plan(config, data).resume(open_agent(config, data), folder)
-    assert run.report.summary.successful_queries == len(set(service.searches)) == 20
-    assert run.report.failures == {}
-
-
-@pytest.mark.parametrize(("refused", "left"), [(4, 20), (9, 5)], ids=["some", "few queries"])
-async def test_an_agent_that_refuses_some_calls_is_asked_on(
-    make_dataset: MakeDataset, tmp_path: Path, refused: int, left: int
-) -> None:
-    service = Service(
-        [JSONResponse({}, 403) for _ in range(refused)], ready=JSONResponse({"status": "ready"})
-    )
-    async with serving(service.app) as url:
-        run, _ = await evaluated(url, make_dataset(left), tmp_path, concurrency=1)
-    assert run.report.failures == {"agent error": min(refused, left)}
 
 
 class Gateway:
@@ -319,32 +274,6 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     assert run.report.failures == {}
     assert said[0].startswith("waiting for the agent, at most 300 s: ")
     assert why in said[0]
-
-
-async def test_without_a_warm_up_such_an_agent_is_reported_at_once(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    data = make_dataset(3)
-    async with serving(Gateway(purple_app(finds(find)), 1)) as url:
-        config = RunConfig(target=f"a2a:{url}", warm_up=0)
-        with pytest.raises(
-            TargetLoading, match="responds with HTTP 503: the agent has not started yet"
-        ):
-            await Evaluation.plan(config, data).start(open_agent(config, data), tmp_path)
-
-
-async def test_a_function_of_this_process_is_asked_each_query_once(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    asked: list[str] = []
-
-    def find(query: str, top_k: int) -> list[str]:
-        asked.append(query)
-        return searching(query)
-
-    config = RunConfig(target="python:f")
-    await Evaluation.plan(config, make_dataset(3)).start(PythonAgent(find, name="f"), tmp_path)
-    assert len(asked) == 3
 
 
 async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path: Path) -> None:

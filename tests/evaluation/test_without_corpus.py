@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 
 import assay
-from assay.cli.app import data_verbs
 from assay.cli.eval import evaluate
 from assay.cli.verb import VerbCommand
 from assay.errors import UsageError
@@ -72,9 +71,3 @@ def test_what_needs_texts_says_so(extra: list[str]) -> None:
     result = CliRunner().invoke(app, [*extra, *OPTIONS])
     assert isinstance(result.exception, UsageError)
     assert "target 'builtin:bm25' needs the texts of documents" in str(result.exception)
-
-
-def test_info_describes_the_spreadsheet() -> None:
-    result = CliRunner().invoke(data_verbs, ["info", *OPTIONS[1:]], catch_exceptions=False)
-    assert "none: for a service that has its own" in result.stdout
-    assert "lang=de 1, lang=en 1" in result.stdout
