@@ -14,7 +14,7 @@ from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.gates import check_gate, gate_ceiling, parse_gate, split_gates
 from assay.run.answers import AnswersReport, UndecidedAnswers
 from assay.run.config import RunConfig
-from assay.run.models import RunSummary
+from assay.run.models import Report, RunSummary
 
 SUMMARY = RunSummary.model_validate(
     {
@@ -26,6 +26,16 @@ SUMMARY = RunSummary.model_validate(
         "queries_per_second": 98.0,
     }
 )
+
+
+def report(
+    metrics: dict[str, float] | None = None,
+    summary: RunSummary = SUMMARY,
+    answers: AnswersReport | None = None,
+) -> Report:
+    return Report.model_construct(
+        metrics=metrics or {}, summary=summary, answers=answers, search=None, trials=None
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,21 +51,25 @@ SUMMARY = RunSummary.model_validate(
 )
 def test_a_gate_compares_the_metric(text: str, value: float, passed: bool) -> None:
     gate = parse_gate(text, top_k=5)
-    assert check_gate(gate, {"ndcg@5": value}, SUMMARY).passed is passed
+    assert check_gate(gate, report({"ndcg@5": value})).passed is passed
 
 
 def test_a_gate_may_be_on_a_figure_of_the_summary() -> None:
     gate = parse_gate("success_rate>=0.99", top_k=5)
-    assert not check_gate(gate, {}, SUMMARY).passed
-    assert check_gate(parse_gate("success_rate>=0.98", top_k=5), {}, SUMMARY).passed
+    assert not check_gate(gate, report()).passed
+    assert check_gate(parse_gate("success_rate>=0.98", top_k=5), report()).passed
 
 
 def test_a_run_without_an_answer_passes_no_gate_on_its_latency() -> None:
     gate = parse_gate("latency_p95_ms<200", top_k=5)
     fast = SUMMARY.model_copy(update={"latency_p95_ms": 0.0})
-    assert check_gate(gate, {}, fast).passed
-    assert check_gate(gate, {}, fast.model_copy(update={"successful_queries": 1})).passed
-    assert not check_gate(gate, {}, fast.model_copy(update={"successful_queries": 0})).passed
+    assert check_gate(gate, report(summary=fast)).passed
+    assert check_gate(
+        gate, report(summary=fast.model_copy(update={"successful_queries": 1}))
+    ).passed
+    assert not check_gate(
+        gate, report(summary=fast.model_copy(update={"successful_queries": 0}))
+    ).passed
 
 
 @pytest.mark.parametrize(("found", "passed"), [("d1", True), (None, False)])
@@ -89,8 +103,8 @@ def test_a_gate_may_be_on_a_metric_of_answers() -> None:
         answers = AnswersReport.model_construct(
             metrics={"correctness": value}, questions=10, undecided=unsure, judge=None
         )
-        assert check_gate(gate, {}, SUMMARY, answers).passed is passed
-    assert check_gate(gate, {}, SUMMARY, None).value is None
+        assert check_gate(gate, report(answers=answers)).passed is passed
+    assert check_gate(gate, report()).value is None
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ papers = { dataset = "papers.zip", split = "dev", num_queries = 200 }
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -32,7 +33,7 @@ from rich.text import Text
 
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, TuningDeclined, UsageError, did_you_mean
-from assay.evaluation.leaderboard import ALPHA, rank_ranges
+from assay.evaluation.leaderboard import ALPHA, rank_range, rank_ranges
 from assay.evaluation.plan import open_agent, require_used_settings
 from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
@@ -44,7 +45,7 @@ from assay.report.html import render_page
 from assay.report.numbers import counted, duration, figure, interval
 from assay.run.config import RunConfig
 from assay.run.folder import LATEST, RunFolder, folder_at, list_runs, only_match
-from assay.run.models import Report, RunState
+from assay.run.models import RunState
 from assay.run.settings import command_settings, read_option_table
 
 SUITES = Path(__file__).parent / "suites"
@@ -167,8 +168,7 @@ def _metric(name: object, depths: set[int], path: Path) -> Metric:
     metric = parse_metric(name)
     for depth in depths:
         if metric not in metrics_for(depth):
-            measured = ", ".join(map(str, metrics_for(depth)))
-            raise UsageError(f"{path}: {metric} is not measured with top_k {depth}: {measured}")
+            raise UsageError(f"{path}: {metric} is not measured with top_k {depth}")
     return metric
 
 
@@ -194,19 +194,18 @@ class BenchCell(StoredModel):
 
     def measured(self, run: Run, metric: Metric) -> "BenchCell":
         """The cell with the figures of its run."""
-        report: Report = run.report
-        answered = report.summary.successful_queries > 0
+        report, summary = run.report, run.report.summary
         changes: dict[str, object] = {
             "state": report.state,
             "run": run.name,
-            "queries": report.summary.total_queries,
-            "failed": report.summary.failed_queries,
+            "queries": summary.total_queries,
+            "failed": summary.failed_queries,
             "gates_passed": report.gates_passed,
         }
-        if report.state == RunState.COMPLETE and answered:
+        if report.state == RunState.COMPLETE and summary.successful_queries:
             row = report.statistics[metric.slug]
             changes |= {"mean": row.mean, "low": row.low, "high": row.high}
-            changes["latency_p50_ms"] = getattr(report.summary, "latency_p50_ms", None)
+            changes["latency_p50_ms"] = getattr(summary, "latency_p50_ms", None)
         else:
             changes["error"] = report.failure_reason
         return self.model_copy(update=changes)
@@ -229,9 +228,9 @@ class BenchSystem(StoredModel):
     @property
     def ranks(self) -> str:
         """`1`, or `2–4` if tests do not decide; empty for a system that was not measured."""
-        if self.best_rank is None or self.best_rank == self.worst_rank:
-            return str(self.best_rank or "")
-        return f"{self.best_rank}–{self.worst_rank}"
+        if self.best_rank is None or self.worst_rank is None:
+            return ""
+        return rank_range(self.best_rank, self.worst_rank)
 
 
 class BenchReport(StoredModel):
@@ -255,22 +254,6 @@ class BenchReport(StoredModel):
         return all(cell.gates_passed for cell in self.cells)
 
 
-def runs_of(bench: str, suite: Suite, out: Path) -> dict[tuple[str, str], RunFolder]:
-    """The runs that were made for this bench before, by system and data set."""
-    tag = f"{TAG}={bench}"
-    found = {}
-    for folder in list_runs(out):
-        try:
-            config = folder.read_config()
-        except AssayError:  # a damaged run is measured again
-            continue
-        if tag in config.tags:
-            for cell in suite.cells:
-                if replace(cell.config, tags=(tag,)) == config:
-                    found[cell.system, cell.dataset] = folder
-    return found
-
-
 def run_suite(
     suite: Suite,
     folder: Path,
@@ -286,7 +269,11 @@ def run_suite(
     with the reason; the others are measured. An interrupted run ends the work: the same bench, to
     which the name of `folder` ties its runs, can be resumed.
     """
-    done = runs_of(folder.name, suite, out)
+    tag = f"{TAG}={folder.name}"
+    earlier_runs = []
+    for each in reversed(list(list_runs(out))):
+        with suppress(AssayError):  # a damaged run is measured again
+            earlier_runs.append((each, each.read_config()))
     cells: list[BenchCell] = []
     scores: dict[tuple[str, str], dict[str, float]] = {}
     stopped = False
@@ -294,8 +281,8 @@ def run_suite(
         data: Dataset | None = None
         for cell in planned:
             result = BenchCell(system=cell.system, dataset=dataset)
-            config = replace(cell.config, tags=(f"{TAG}={folder.name}",))
-            earlier = done.get((cell.system, dataset))
+            config = replace(cell.config, tags=(tag,))
+            earlier = next((each for each, made_with in earlier_runs if made_with == config), None)
             run = None
             try:
                 if earlier is not None and earlier.state() == RunState.COMPLETE:

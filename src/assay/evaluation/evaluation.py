@@ -34,10 +34,12 @@ from assay.evaluation.calling import (
 )
 from assay.evaluation.gates import (
     Gate,
+    gate_ceiling,
     parse_gate,
     reference_note,
     regression_gate,
-    require_possible_gates,
+    require_calibrated,
+    require_possible,
     with_reference,
 )
 from assay.evaluation.listeners import RunListener, RunListeners
@@ -126,8 +128,10 @@ class Evaluation:
             dataset = with_ground_truth(dataset, Path(config.ground_truth))
         first = config.trials[0]
         queries = [replace(query, trial=first) for query in draw_queries(dataset, config)]
-        if gates or config.judge:
-            require_possible_gates(gates, dataset, config, queries)
+        for gate in gates:
+            require_possible(gate, gate_ceiling(gate, dataset, config, queries))
+        if config.judge:
+            require_calibrated(gates, config, [query.text for query in dataset.queries.values()])
         criteria: Sequence[Criterion] = ()
         if config.criteria:
             from assay.answers.criteria import read_criteria

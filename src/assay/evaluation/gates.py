@@ -8,7 +8,7 @@ paired difference must lie above the margin, not only the difference itself.
 import math
 import operator
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,7 +48,6 @@ from assay.run.models import (
     Report,
     RunHeader,
     RunState,
-    RunSummary,
     is_answered,
 )
 from assay.run.searches import SearchReport, TrialsReport
@@ -67,7 +66,6 @@ _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 _REACHES_1 = "use a metric that can reach 1, such as ndcg or capped_recall"
-_EMPTY = "no query got a document"
 SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 _OTHER_FIGURES = f"{', '.join(SUMMARY_FIGURES)}, or a metric of answers such as correctness"
 
@@ -181,16 +179,6 @@ def _names_of(compare_to: str) -> list[str]:
     return sorted(names, key=len, reverse=True)
 
 
-def require_possible_gates(
-    gates: Sequence[Gate], dataset: Dataset, config: RunConfig, queries: Sequence[Query]
-) -> None:
-    """Raise `UsageError` for a gate that cannot pass, or whose judge was to be calibrated."""
-    for gate in gates:
-        require_possible(gate, gate_ceiling(gate, dataset, config, queries))
-    if config.judge:
-        require_calibrated(gates, config, [query.text for query in dataset.queries.values()])
-
-
 def require_possible(gate: Gate, ceiling: float) -> None:
     """Raise `UsageError` for a gate that no system could pass: it says nothing about this one."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
@@ -201,53 +189,67 @@ def require_possible(gate: Gate, ceiling: float) -> None:
         )
 
 
-def check_gate(
-    gate: Gate,
-    metrics: Mapping[str, float],
-    summary: RunSummary,
-    answers: "AnswersReport | None" = None,
-    *,
-    empty: bool = False,
-) -> GateResult:
-    """A figure that the run could not give, such as that of a failed judge, passes no gate.
+def check_gates(
+    evaluation: "Evaluation", report: Report, scores: Scores, *, empty: bool
+) -> list[GateResult]:
+    """Every gate of a run, and a failed one if its reference cannot be compared with.
 
-    Where every answer was `empty`, how often and how fast they came says nothing either.
+    Where every answer was `empty`, how often and how fast they came says nothing.
     """
-    if gate.answers and answers is not None:
-        return check_answer_gate(gate, answers)
+    dataset, reference = evaluation.dataset, evaluation.reference
+    asked = [query.text for query in dataset.queries.values()]
+    checked = []
+    for gate in evaluation.gates:
+        if gate.reference:
+            result = check_against(gate, scores, reference)
+        else:
+            result = check_gate(gate, report)
+        if result.passed and empty and gate.name in SUMMARY_FIGURES:
+            result = result.failed_because("no query got a document")
+        if gate.metric is not None:
+            result = result.noted(dataset.judged_by)
+        else:
+            result = with_calibration(result, gate, evaluation.config, asked)
+        checked.append(result)
+    if reference is not None and reference.problem:
+        name = f"compared with {evaluation.config.compare_to}"
+        checked.append(GateResult(gate=name, value=None, passed=False, reason=reference.problem))
+    return checked
+
+
+def check_gate(gate: Gate, report: Report) -> GateResult:
+    """A figure that the run could not give, such as that of a failed judge, passes no gate."""
     value: float | None = None
-    if gate.metric is not None:
-        value = metrics[gate.metric.slug]
-    elif not gate.answers:
-        value = getattr(summary, gate.name, None)
-    # Without any call, there is no latency that could pass.
-    answered = gate.answers or gate.metric is not None or summary.successful_queries > 0
-    passed = value is not None and answered and gate.passes(value)
-    if passed and empty and gate.name in SUMMARY_FIGURES:
-        return GateResult(gate=gate.text, value=value, passed=False, reason=_EMPTY)
+    if gate.answers:
+        if report.answers is not None:
+            return check_answer_gate(gate, report.answers)
+    elif gate.search:
+        value = search_figure(gate.name, report.search, report.trials)
+    elif gate.metric is not None:
+        value = report.metrics[gate.metric.slug]
+    else:
+        value = getattr(report.summary, gate.name, None)
+    passed = value is not None and gate.passes(value)
+    if gate.name in SUMMARY_FIGURES and not report.summary.successful_queries:
+        passed = False  # a latency of nothing
     return GateResult(gate=gate.text, value=value, passed=passed)
 
 
 def check_answer_gate(gate: Gate, answers: "AnswersReport") -> GateResult:
     """A gate on a figure of answers; more than a tenth undecided does not pass it."""
     value = answers.metrics.get(gate.name)
+    undecided, of = 0, answers.questions
+    if gate.name == CORRECTNESS or gate.name in OUTCOME_METRICS:
+        undecided = answers.undecided.number if answers.undecided else 0
+        undecided += answers.judge.undecided if answers.judge else 0
+    elif gate.name.startswith(CRITERION_PREFIX):
+        for each in answers.criteria:
+            if gate.name == f"{CRITERION_PREFIX}{each.name}":
+                undecided, of = each.undecided, each.undecided + each.rated
     result = GateResult(gate=gate.text, value=value, passed=False)
-    undecided, of = _undecided(gate.name, answers)
     if undecided > MAX_UNDECIDED * of:
         return result.failed_because(f"{undecided} of {of} answers are undecided")
     return result.model_copy(update={"passed": value is not None and gate.passes(value)})
-
-
-def _undecided(name: str, answers: "AnswersReport") -> tuple[int, int]:
-    """How many answers behind a figure nobody could decide about, of how many."""
-    if name.startswith(CRITERION_PREFIX):
-        for criterion in answers.criteria:
-            if f"{CRITERION_PREFIX}{criterion.name}" == name:
-                return criterion.undecided, criterion.undecided + criterion.rated
-    if name != CORRECTNESS and name not in OUTCOME_METRICS:
-        return 0, 0
-    unknown = answers.undecided.number if answers.undecided else 0
-    return unknown + (answers.judge.undecided if answers.judge else 0), answers.questions
 
 
 def gate_ceiling(
@@ -359,9 +361,7 @@ def figure_calibration(
     from assay.llm.providers.opening import open_model
 
     model = config.judge
-    with suppress(
-        AssayError
-    ):  # a caller's own, or one whose key is missing: that is said elsewhere
+    with suppress(AssayError):  # a caller's own judge; a missing key is reported elsewhere
         model = open_model(config.judge).name
     if kind in _BY_PARTS:
         return CalibrationStatus(False, _NEVER.format(judge=model, name=kind))
@@ -452,15 +452,6 @@ def with_reference(
             f"one add --allow-first-run{did_you_mean(config.compare_to, filter(None, known))}"
         )
     return replace(evaluation, reference=_opened(reference, evaluation))
-
-
-def reference_gates(evaluation: "Evaluation") -> list[GateResult]:
-    """A failed gate if the run that `compare_to` names cannot be compared with; else none."""
-    reference = evaluation.reference
-    if reference is None or not reference.problem:
-        return []
-    name = f"compared with {evaluation.config.compare_to}"
-    return [GateResult(gate=name, value=None, passed=False, reason=reference.problem)]
 
 
 def check_against(gate: Gate, scores: Scores, reference: ReferenceRun | None) -> GateResult:

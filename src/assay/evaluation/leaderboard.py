@@ -42,7 +42,7 @@ class BoardPlace:
     @property
     def ranks(self) -> str:
         """`1`, or `2–4` where tests do not decide."""
-        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
+        return rank_range(self.best, self.worst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,27 +119,29 @@ def rank_ranges(
     return ranges
 
 
+def rank_range(best: int, worst: int) -> str:
+    """`1`, or `2–4`."""
+    return str(best) if best == worst else f"{best}–{worst}"
+
+
 def separated_pairs(folder: Path, points: Sequence[RunLine], figure: str) -> set[tuple[str, str]]:
     """The pairs of runs that can be told apart on the queries of both, the better one first.
 
     The p-values are corrected together (Holm): of twenty equal targets some pair always differs by
     chance.
     """
-    pairs = list(combinations(points, 2))
-    p_values = holm([_pair_p_value(folder, a.name, b.name, figure) for a, b in pairs])
+    files: dict[str, _File] = {}
+    for point in points:
+        report = folder / point.name / "report.json"
+        if report.exists():
+            files[point.name] = str(report), report.stat().st_mtime_ns
+    pairs = [(a, b) for a, b in combinations(points, 2) if {a.name, b.name} <= files.keys()]
+    p_values = holm([_p_value(figure, files[a.name], files[b.name]) for a, b in pairs])
     return {
         (a.name, b.name)
         for (a, b), p in zip(pairs, p_values, strict=True)
         if p < ALPHA and a.values[figure].mean != b.values[figure].mean
     }
-
-
-def _pair_p_value(folder: Path, a: str, b: str, figure: str) -> float:
-    reports = [folder / name / "report.json" for name in (a, b)]
-    if not all(report.exists() for report in reports):
-        return 1.0
-    first, second = ((str(report), report.stat().st_mtime_ns) for report in reports)
-    return _p_value(figure, first, second)
 
 
 @lru_cache(maxsize=5000)  # a page of ranks asks the same again, and reports hardly ever change

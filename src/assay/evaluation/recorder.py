@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -93,11 +93,8 @@ class SearchSession:
     steps: list[SearchStep] = field(default_factory=list)
 
 
-class ToolResult(NamedTuple):
-    """What a search showed."""
-
-    results: list[dict[str, Any]]
-    answer: AgentAnswer
+# What a search showed, and the same as the answer of a target.
+ToolResult = tuple[list[dict[str, Any]], AgentAnswer]
 
 
 class SearchRecorder:
@@ -174,8 +171,8 @@ class SearchRecorder:
             raise SearchRefused(422, f"query must be a string of 1 to {MAX_QUERY} characters")
         if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
             raise SearchRefused(422, f"top_k must be an integer from 1 to {MAX_TOP_K}")
-        found = await self._recorded(session, source, query, partial(self._ask, query, top_k))
-        return found.results
+        results, _ = await self._recorded(session, source, query, partial(self._ask, query, top_k))
+        return results
 
     async def pass_through(
         self, session: SearchSession | None, source: SearchSource, arguments: dict[str, Any]
@@ -188,7 +185,7 @@ class SearchRecorder:
             result, answer = await tool.call(arguments)
             results.append(result)
             shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-            return ToolResult([shown], answer)
+            return [shown], answer
 
         await self._recorded(session, source, tool.query_in(arguments)[:MAX_QUERY], call)
         return results[0]
@@ -203,32 +200,31 @@ class SearchRecorder:
         if session is not None and len(session.steps) >= MAX_STEPS:
             raise SearchRefused(429, f"a question may have at most {MAX_STEPS} searches")
         started = time.perf_counter()
-        found, failed = ToolResult([], AgentAnswer(())), True
+        results, answer, failed = list[dict[str, Any]](), AgentAnswer(()), True
+        # The tool is asked by Assay, not by the agent: it must not be told where to search.
+        current = CURRENT_SEARCH.set(None)
         try:
-            # The tool is asked by Assay, not by the agent: it must not be told where to search.
-            current = CURRENT_SEARCH.set(None)
-            try:
-                found, failed = await search(), False
-            finally:
-                CURRENT_SEARCH.reset(current)
+            results, answer = await search()
+            failed = False
         except AgentFailure as failure:
             raise SearchRefused(502, f"the search tool failed: {failure}") from failure
         finally:
+            CURRENT_SEARCH.reset(current)
             if session is not None:
-                ids = found.answer.doc_ids
+                ids = answer.doc_ids
                 session.steps.append(
                     SearchStep(
                         tool=_TOOL,
                         query=query,
                         doc_ids=ids,
-                        scores=found.answer.scores if len(found.answer.scores) == len(ids) else (),
+                        scores=answer.scores if len(answer.scores) == len(ids) else (),
                         ms=round(1000 * (time.perf_counter() - started), 3),
-                        bytes=len(orjson.dumps(found.results)) if ids else 0,
+                        bytes=len(orjson.dumps(results)) if ids else 0,
                         source=source,
                         failed=failed,
                     )
                 )
-        return found
+        return results, answer
 
     async def _ask(self, query: str, top_k: int) -> ToolResult:
         assert self.tool is not None, "searches are recorded elsewhere"
@@ -246,7 +242,7 @@ class SearchRecorder:
                     "text": texts.get(doc_id) or (document.text if document else ""),
                 }
             )
-        return ToolResult(results, answer)
+        return results, answer
 
     def _address(self, session: SearchSession) -> SearchAddress:
         base = f"{self.url}/q/{session.token}" if self.announces and self.url else ""
@@ -380,8 +376,8 @@ async def open_recorder(
             yield recorder
             return
         try:
-            app, is_nfcorpus = _app, dataset.name == "nfcorpus"
-            async with _listening(partial(app, recorder, is_nfcorpus), say) as recorder.url:
+            make_app = partial(_app, recorder, dataset.name == "nfcorpus")
+            async with _listening(make_app, say) as recorder.url:
                 yield recorder
         except ImportError as error:
             raise missing_extra(error) or error from None
@@ -485,8 +481,13 @@ def _app(recorder: SearchRecorder, is_nfcorpus: bool) -> "ASGIApp":
     from starlette.routing import Route
 
     async def search(request: "Request") -> "Response":
+        body = b""
         try:
-            wanted = parse_json(await _read_body(request))
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _BODY_LIMIT:
+                    raise SearchRefused(413, f"the body has more than {_BODY_LIMIT} bytes")
+            wanted = parse_json(body)
             if not isinstance(wanted, dict):
                 raise SearchRefused(422, 'the body must be {"query": "...", "top_k": 5}')
             token = request.path_params.get("token", "")
@@ -519,15 +520,6 @@ def _app(recorder: SearchRecorder, is_nfcorpus: bool) -> "ASGIApp":
         ],
         lifespan=lambda _app: manager.run(),
     )
-
-
-async def _read_body(request: "Request") -> bytes:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _BODY_LIMIT:
-            raise SearchRefused(413, f"the body has more than {_BODY_LIMIT} bytes")
-    return body
 
 
 def _mcp_server(recorder: SearchRecorder, is_nfcorpus: bool) -> "Server[Any]":

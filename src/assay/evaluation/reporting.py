@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
-from assay.evaluation.gates import (
-    Gate,
-    check_against,
-    check_gate,
-    reference_gates,
-    search_figure,
-    with_calibration,
-)
+from assay.evaluation.gates import check_gates
 from assay.evaluation.results import (
     NOT_ASKED,
     Batch,
@@ -31,7 +24,7 @@ from assay.evaluation.results import (
 )
 from assay.evaluation.sanity import SanityChecks
 from assay.files import atomic_write
-from assay.metrics.metric import MRR, Metric, Precision, Recall
+from assay.metrics.metric import MRR, Precision, Recall
 from assay.metrics.scoring import KINDS, Kind, Violations
 from assay.metrics.searches import split_variance
 from assay.metrics.statistics import SampleSummary, below, summarize
@@ -43,7 +36,6 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import (
     FORMAT,
-    GateResult,
     Latency,
     MeasuredDataset,
     PacingRecord,
@@ -145,19 +137,42 @@ def _build_report(
 ) -> Report:
     """Every figure of a run."""
     config, dataset, scores = evaluation.config, evaluation.dataset, results.scores
-    spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
-    latency = _latency(results)
+    spread = {
+        metric: _statistic(
+            summarize(scores.values[metric], seed=config.seed), scores.mean_ceiling(metric)
+        )
+        for metric in scores.metrics
+    }
+    latency, headline = _latency(results), scores.metrics[0]
+    # The names of these follow the metric and `top_k`.
+    names = ("mean", "median", "std", "min", "max", "low", "high")
+    extra = {f"{name}_{headline.key}": getattr(spread[headline], name) for name in names}
+    for metric in (kind @ config.top_k for kind in (MRR, Precision, Recall)):
+        extra[f"mean_{metric.key}"] = spread[metric].mean
+    for metric in scores.metrics:
+        extra[f"sum_{metric.key}"] = float(scores.values[metric].sum())
+    for name in ("p50", "p90", "p95", "p99", "max"):
+        extra[f"latency_{name}_ms"] = getattr(latency, name)
     trials = None
     if results.headlines is not None:
         trials = _trials_report(results, results.headlines, found.right, config.seed)
     report = Report(
         format=FORMAT,
         state=found.state,
-        summary=_summary(results, spread, config, latency, found.seconds),
-        metrics={metric.slug: spread[metric].mean for metric in scores.metrics},
+        summary=RunSummary(
+            total_queries=results.total,
+            successful_queries=results.answered,
+            failed_queries=results.total - results.answered,
+            success_rate=results.answered_calls / results.calls,
+            total_time_seconds=found.seconds,
+            queries_per_second=results.answered_calls / found.seconds if found.seconds > 0 else 0.0,
+            attempts=results.attempts,
+            **extra,
+        ),
+        metrics={metric.slug: statistic.mean for metric, statistic in spread.items()},
         unseen_queries=None,
         gates=[],
-        statistics={m.slug: _statistic(spread[m], scores.mean_ceiling(m)) for m in spread},
+        statistics={metric.slug: statistic for metric, statistic in spread.items()},
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
         violations={kind: _violations(scores.violations, kind, dataset) for kind in KINDS},
@@ -185,53 +200,29 @@ def _build_report(
     sections: dict[str, object] = {"answers": answers, "labels": results.coverage}
     sections |= {"pacing": pacing, "search": found.search, "trials": trials}
     given = {name: section for name, section in sections.items() if section is not None}
-    report = report.model_copy(update=given)
-    gates = _check_gates(evaluation, results, report)
-    if answers is not None:
-        answers = _with_failed_gates(answers, evaluation.gates, gates)
-        report = report.model_copy(update={"answers": answers})
-    if trouble := report.failure_reason:  # what is left of such a run says nothing about the agent
-        gates = [gate.failed_because(trouble) for gate in gates]
-    return report.model_copy(update={"gates": gates})
+    return _with_gates(report.model_copy(update=given), evaluation, results)
 
 
-def _check_gates(evaluation: "Evaluation", results: Results, report: Report) -> list[GateResult]:
+def _with_gates(report: Report, evaluation: "Evaluation", results: Results) -> Report:
+    """The diagnosis names the gates on answers that failed: it is the sentence that people read."""
     answers = report.answers
     # Neither a document nor the text of an answer came back.
     empty = not results.returned_ids and not (answers and answers.answered)
-    checked = []
-    for gate in evaluation.gates:
-        if gate.search:
-            value = search_figure(gate.name, report.search, report.trials)
-            passed = value is not None and gate.passes(value)
-            result = GateResult(gate=gate.text, value=value, passed=passed)
-        elif gate.reference:
-            result = check_against(gate, results.scores, evaluation.reference)
-        else:
-            result = check_gate(gate, report.metrics, report.summary, answers, empty=empty)
-        if gate.metric is not None:
-            result = result.noted(evaluation.dataset.judged_by)
-        else:
-            asked = [query.text for query in evaluation.dataset.queries.values()]
-            result = with_calibration(result, gate, evaluation.config, asked)
-        checked.append(result)
-    return [*checked, *reference_gates(evaluation)]
-
-
-def _with_failed_gates(
-    answers: AnswersReport, gates: Sequence[Gate], results: Sequence[GateResult]
-) -> AnswersReport:
-    """The diagnosis sentence names the gates on answers that failed: it is what people read."""
+    gates = check_gates(evaluation, report, results.scores, empty=empty)
     failed = [
         f"{result.gate} (got {figure(result.value)})"
-        for gate, result in zip(gates, results, strict=True)
+        for gate, result in zip(evaluation.gates, gates, strict=False)
         if gate.answers and not result.passed
     ]
-    if not failed or answers.diagnosis is None:
-        return answers
-    words = f"{answers.diagnosis.sentence} Gate failed: {'; '.join(failed)}."
-    diagnosis = answers.diagnosis.model_copy(update={"sentence": words})
-    return answers.model_copy(update={"diagnosis": diagnosis})
+    if failed and answers is not None and answers.diagnosis is not None:
+        sentence = f"{answers.diagnosis.sentence} Gate failed: {'; '.join(failed)}."
+        diagnosis = answers.diagnosis.model_copy(update={"sentence": sentence})
+        answers = answers.model_copy(update={"diagnosis": diagnosis})
+    if trouble := report.failure_reason:  # what is left of such a run says nothing about the agent
+        gates = [gate.failed_because(trouble) for gate in gates]
+    changes: dict[str, object] = {"gates": gates}
+    changes |= {"answers": answers} if answers is not None else {}
+    return report.model_copy(update=changes)
 
 
 def _query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:
@@ -269,37 +260,6 @@ def _outcome(call: Call | None) -> dict[str, object]:
         outcome["relevance_source"] = call.relevance_source
     outcome |= {"asked_again": True} if call.asked_again else {}
     return outcome | {"at": call.at, "latency_ms": call.latency_ms, "attempts": call.attempts}
-
-
-def _summary(
-    results: Results,
-    spread: Mapping[Metric, SampleSummary],
-    config: RunConfig,
-    latency: Latency,
-    seconds: float,
-) -> RunSummary:
-    scores = results.scores
-    headline = scores.metrics[0]
-    statistic = _statistic(spread[headline], scores.mean_ceiling(headline))
-    names = ("mean", "median", "std", "min", "max", "low", "high")
-    extra = {f"{name}_{headline.key}": getattr(statistic, name) for name in names}
-    for kind in (MRR, Precision, Recall):
-        metric = kind @ config.top_k
-        extra[f"mean_{metric.key}"] = spread[metric].mean
-    for metric in scores.metrics:
-        extra[f"sum_{metric.key}"] = float(scores.values[metric].sum())
-    for name in ("p50", "p90", "p95", "p99", "max"):
-        extra[f"latency_{name}_ms"] = getattr(latency, name)
-    return RunSummary(
-        total_queries=results.total,
-        successful_queries=results.answered,
-        failed_queries=results.total - results.answered,
-        success_rate=results.answered_calls / results.calls,
-        total_time_seconds=seconds,
-        queries_per_second=results.answered_calls / seconds if seconds > 0 else 0.0,
-        attempts=results.attempts,
-        **extra,
-    )
 
 
 def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:

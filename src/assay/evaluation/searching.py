@@ -66,19 +66,20 @@ def read_evidence(place: Path, dataset: Dataset) -> dict[str, Groups]:
         problem = 'write: {"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}'
         try:
             record = parse_json(line)
+            query_id, lists = str(record["query_id"]), [record["groups"], *record["groups"]]
+            if not all(isinstance(each, list) and each for each in lists):
+                raise ValueError
             groups = [frozenset(map(str, group)) for group in record["groups"]]
-            lists = [record["groups"], *record["groups"]]
-            named = {str(record["query_id"])} - dataset.queries.keys()
+            unknown = {query_id} - dataset.queries.keys()
             if dataset.corpus_ids is not None:
-                named |= frozenset().union(*groups) - set(dataset.corpus_ids)
-            if named:
-                problem = f"{dataset.name!r} does not have {min(named)!r}"
-            if named or not all(isinstance(each, list) and each for each in lists):
-                raise ValueError(problem)
-            found[str(record["query_id"])] = groups
+                unknown |= frozenset().union(*groups) - set(dataset.corpus_ids)
+            if unknown:
+                problem = f"{dataset.name!r} does not have {min(unknown)!r}"
+                raise ValueError
         except (KeyError, TypeError, ValueError):
             where = f"{place / EVIDENCE_FILE}:{number}"
             raise UsageError(f"{where}: not evidence of this data set; {problem}") from None
+        found[query_id] = groups
     return found
 
 
@@ -215,41 +216,33 @@ async def measure_searches(searched: SearchedCalls, tool: Agent | None) -> list[
     """
     config = searched.config
     replay = None if tool is None else _Replay(tool, config.concurrency, config.timeout)
-    figures: dict[str, list[dict[str, float]]] = {query.id: [] for query in searched.asked}
-    for trial in searched.config.trials:
+    texts = {query.id: query.text for query in searched.asked}
+    values: dict[str, dict[str, list[float]]] = {query_id: {} for query_id in texts}
+    for trial in config.trials:
         calls = searched.calls_of(trial)
         losses = searched.losses(calls)
-        plain = await _plain_searches(searched, calls, replay)
-        for call in calls:
+        plain: Sequence[Ids | None] = [None] * len(calls)
+        if replay is not None:
+            searches = (replay.plain(texts[call.query_id], call) for call in calls)
+            plain = await asyncio.gather(*searches)
+        for call, once in zip(calls, plain, strict=True):
             path = searched.trajectory(call)
-            found = path.figures()
+            figures = path.figures()
             if call.query_id in losses:
-                found["search_loss"], found["selection_loss"] = losses[call.query_id]
-            if (once := plain.get(call.query_id)) is not None and call.steps:
-                found["loop_gain"] = found["evidence_recall"] - found_share(once, path.evidence)
-            figures[call.query_id].append(found)
+                figures["search_loss"], figures["selection_loss"] = losses[call.query_id]
+            if once is not None and call.steps:
+                figures["loop_gain"] = figures["evidence_recall"] - found_share(once, path.evidence)
+            for name, value in figures.items():
+                values[call.query_id].setdefault(name, []).append(value)
     blamed = {} if replay is None else await _blame(searched, replay)
     return [
-        SearchRow(query_id=id, figures=_means(trials), missing=blamed.get(id, {}))
-        for id, trials in figures.items()
+        SearchRow(
+            query_id=query_id,
+            figures={name: sum(found) / len(found) for name, found in trials.items()},
+            missing=blamed.get(query_id, {}),
+        )
+        for query_id, trials in values.items()
     ]
-
-
-def _means(trials: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each figure over the trials that have it."""
-    values = {name: [each[name] for each in trials if name in each] for name in SEARCH_FIGURES}
-    return {name: sum(found) / len(found) for name, found in values.items() if found}
-
-
-async def _plain_searches(
-    searched: SearchedCalls, calls: Sequence[Call], replay: _Replay | None
-) -> "Mapping[str, Ids | None]":
-    """What one search with the plain question shows, as many documents as the agent was shown."""
-    if replay is None:
-        return {}
-    texts = {query.id: query.text for query in searched.asked}
-    found = await asyncio.gather(*(replay.plain(texts[call.query_id], call) for call in calls))
-    return {call.query_id: ids for call, ids in zip(calls, found, strict=True)}
 
 
 async def _blame(searched: SearchedCalls, replay: _Replay) -> dict[str, dict[str, Blame]]:
@@ -313,12 +306,22 @@ def summarize_searches(
         unattributed: searches that belong to no question.
         right: whether each answer of the first trial is right, with answers.
     """
-    rows = list(rows)
-    first = searched.calls_of(searched.config.trials[0])
-    calls = [call for trial in searched.config.trials for call in searched.calls_of(trial)]
+    rows, seed = list(rows), searched.config.seed
+    trials = [searched.calls_of(trial) for trial in searched.config.trials]
+    first, calls = trials[0], [call for trial in trials for call in trial]
     paths = [searched.trajectory(call) for call in calls]
     sources = Counter(step.source for call in calls for step in call.steps)
-    quadrants = None if right is None else _quadrants(searched, first, right)
+    reasons = Counter(reason for row in rows for reason in row.missing.values())
+    blame = None
+    if reasons:
+        missing = sum(len(_missing(searched.trajectory(call))) for call in first)
+        counts = dict(reasons.most_common())
+        blame = BlameCount(documents=missing, examined=reasons.total(), counts=counts)
+    by_tokens = []
+    if any(sum(path.tokens) for path in paths):
+        shares = np.array([path.share_after(_TOKEN_BUDGETS) for path in paths]).mean(axis=0)
+        budgets = zip(_TOKEN_BUDGETS, shares.tolist(), strict=True)
+        by_tokens = [CurvePoint(at=budget, mean=mean) for budget, mean in budgets]
     return SearchReport(
         attribution=" and ".join(sorted(sources)) or "no search",
         tool=searched.config.search or None,
@@ -326,14 +329,14 @@ def summarize_searches(
         searched=sum(bool(call.steps) for call in calls),
         unattributed=unattributed,
         failed=sum(step.failed for call in calls for step in call.steps),
-        figures=_figures(rows, paths, searched.config.seed),
+        figures=_figures(rows, paths, seed),
         calls=_spread([len(call.steps) for call in calls]),
         tokens=_spread([sum(path.tokens) for path in paths]),
         ms=_spread([sum(step.ms or 0.0 for step in call.steps) for call in calls]),
-        curve=_curve(paths, searched.config),
-        by_tokens=_by_tokens(paths),
-        blame=_blame_count(searched, first, rows),
-        quadrants=quadrants,
+        curve=_curve(paths, len(trials), seed),
+        by_tokens=by_tokens,
+        blame=blame,
+        quadrants=None if right is None else _quadrants(searched, first, right),
         per_right=_per_right(first, right or {}),
         usage=_usage(calls),
     )
@@ -373,7 +376,7 @@ def _spread(amounts: Sequence[float]) -> Spread:
     return Spread(mean=float(values.mean()), p50=p50, p95=p95, max=float(values.max()))
 
 
-def _curve(paths: Sequence[Trajectory], config: RunConfig) -> list[CurvePoint]:
+def _curve(paths: Sequence[Trajectory], trials: int, seed: int) -> list[CurvePoint]:
     """The share of the evidence after each search; one that has stopped keeps what it has."""
     curves = [path.curve() or [0.0] for path in paths]
     longest = min(max(map(len, curves), default=0), _CURVE_CALLS)
@@ -381,30 +384,9 @@ def _curve(paths: Sequence[Trajectory], config: RunConfig) -> list[CurvePoint]:
     for calls in range(1, longest + 1):
         shares = np.array([curve[min(calls, len(curve)) - 1] for curve in curves])
         # Trials of one question are not independent: the interval is over questions.
-        by_question = shares.reshape(len(config.trials), -1).mean(axis=0)
-        found = summarize(by_question, seed=config.seed)
+        found = summarize(shares.reshape(trials, -1).mean(axis=0), seed=seed)
         points.append(CurvePoint(at=calls, mean=found.mean, low=found.low, high=found.high))
     return points
-
-
-def _by_tokens(paths: Sequence[Trajectory]) -> list[CurvePoint]:
-    if not any(sum(path.tokens) for path in paths):
-        return []
-    shares = np.array([path.share_after(_TOKEN_BUDGETS) for path in paths])
-    return [
-        CurvePoint(at=budget, mean=float(mean))
-        for budget, mean in zip(_TOKEN_BUDGETS, shares.mean(axis=0), strict=True)
-    ]
-
-
-def _blame_count(
-    searched: SearchedCalls, first: Sequence[Call], rows: Sequence[SearchRow]
-) -> BlameCount | None:
-    counts = Counter(reason for row in rows for reason in row.missing.values())
-    missing = sum(len(_missing(searched.trajectory(call))) for call in first)
-    if not counts:
-        return None
-    return BlameCount(documents=missing, examined=counts.total(), counts=dict(counts.most_common()))
 
 
 def _quadrants(
