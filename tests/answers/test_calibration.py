@@ -13,8 +13,7 @@ from tests.llm_providers.model_server import ModelServer
 from assay.answers.calibration import compare_with_labels, prediction_powered_mean, read_labels
 from assay.answers.judge import TRUTH, Judgment
 from assay.cli.app import judge_verbs
-from assay.errors import AssayError, BudgetExceeded, DataError, UsageError
-from assay.metrics.statistics import cohen_kappa
+from assay.errors import DataError, UsageError
 
 SCALE = ("1", "2", "3", "4", "5")
 
@@ -24,26 +23,6 @@ def said(*votes: str | None, levels: tuple[str, ...] = TRUTH) -> Judgment:
 
 
 TRUE, FALSE, NONE = said("TRUE"), said("FALSE"), said(None)
-
-
-@pytest.mark.parametrize(
-    ("labels", "verdicts", "kappa"),
-    [
-        # Cohen's example, 20, 5, 10, 15: (0.7 - 0.5) / (1 - 0.5).
-        (
-            [True] * 25 + [False] * 25,
-            [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15,
-            pytest.approx(0.4),
-        ),
-        ([True, False], [True, False], 1.0),
-        ([True, False], [False, True], -1.0),
-        ([True, True, False, False], [True, False, True, False], 0.0),
-        ([True, True], [True, True], None),
-        ([True, True], [None, None], 0.0),
-    ],
-)
-def test_kappa(labels: list[bool], verdicts: list[bool | None], kappa: Any) -> None:
-    assert cohen_kappa(labels, verdicts) == kappa
 
 
 def test_an_undecided_judge_agrees_with_nobody() -> None:
@@ -153,23 +132,14 @@ def test_labels_are_read_with_what_judges_said_before(tmp_path: Path) -> None:
     assert rows[3].reference is None
 
 
-def test_yes_and_no_may_be_true_and_false(tmp_path: Path) -> None:
-    path = write(tmp_path, {"rating": True, "label": False})
-    (row,) = read_labels(path, ("NO", "YES"))
-    assert (row.label, row.recorded) == ("NO", said("YES", levels=("NO", "YES")))
-
-
 @pytest.mark.parametrize(
     ("row", "levels", "message"),
     [
         ({"answer": "a", "reference": "r", "label": True}, TRUTH, "jsonl:1: has no 'question'"),
         ({"question": "q", "answer": "a", "label": True}, TRUTH, "has no 'reference'"),
         ({**ROW, "label": "maybe"}, TRUTH, "a label is one of false, true; got 'maybe'"),
-        ({**ROW, "label": 1}, TRUTH, "a label is one of false, true; got 1"),
-        ({**ROW, "verdict": "perhaps"}, TRUTH, "a label is one of false, true; got 'perhaps'"),
         ({**ROW, "verdicts": []}, TRUTH, "at least one verdict"),
         ({**ROW, "label": None}, TRUTH, "has no line with a label"),
-        ({**ROW, "answer": 7}, TRUTH, "'answer' must be "),
         ({**ROW, "label": 9}, SCALE, "a label is one of 1, 2, 3, 4, 5; got 9"),
         ({**ROW, "label": 3, "contexts": "x"}, SCALE, "'contexts' must be a list of texts"),
     ],
@@ -216,11 +186,7 @@ def test_recorded_verdicts_need_no_model(recorded: str) -> None:
     assert (content["labelled"], content["unlabelled"]) == (40, 60)
     assert content["uncorrected"] == 1.0
     assert content["corrected"]["mean"] == pytest.approx(0.875)
-    shown = invoke(recorded)
-    assert max(map(len, shown.splitlines())) <= 80
-    for words in ("accuracy", "0.8750 [", "kappa", "0.7500", "judge: undecided"):
-        assert words in shown
-    assert "corrected" in shown
+    assert "0.8750 [" in invoke(recorded)
 
 
 def test_a_criterion_is_calibrated_alike(tmp_path: Path) -> None:
@@ -255,14 +221,3 @@ def test_a_judge_that_eval_would_refuse_is_called_so(tmp_path: Path) -> None:
     path = write(tmp_path, *[row(False, verdicts=[True, False, True])] * 5)
     content = json.loads(invoke(str(path), "--json"))
     assert "contradicted itself about 5 of 5 answers (100%)" in content["unreliable"]
-
-
-def test_a_budget_stops_it(tmp_path: Path) -> None:
-    path = write(tmp_path, row(True))
-    with ModelServer().running() as server:
-        words = ["calibrate", str(path), "--provider", f"openai:gpt-4o@{server.url}"]
-        result = CliRunner().invoke(judge_verbs, [*words, "--max-cost", "0.0001"])
-    error = result.exception
-    assert isinstance(error, AssayError)
-    assert isinstance(error, BudgetExceeded)
-    assert server.requests == []

@@ -1,7 +1,6 @@
 """`--faithfulness`: a cross-encoder of the user's, here one of a few words that a test makes."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -117,12 +116,3 @@ def test_a_run_needs_answers_and_a_gate_the_model(model: Path, tmp_path: Path) -
         assay.evaluate(
             "builtin:bm25", "notes", answers=True, gates="model_faithfulness>0.5", out=tmp_path
         )
-
-
-@pytest.mark.skipif("ASSAY_NLI_MODEL" not in os.environ, reason="ASSAY_NLI_MODEL is not set")
-def test_a_real_model_tells_support_from_contradiction() -> None:
-    found = open_entailment(f"onnx:{os.environ['ASSAY_NLI_MODEL']}")
-    source = ["The library opens at nine. Dogs must stay outside. A locker costs three euros."]
-    right = support(found, "The library opens at nine.", source)
-    wrong = support(found, "The library never opens before noon.", source)
-    assert right > 0.9 > wrong + 0.3

@@ -40,16 +40,6 @@ def reference_cases(notes: Dataset, shift: int = 0) -> list[AnswerCase]:
     ]
 
 
-def test_reference_answers_state_all_their_facts_and_decline_where_they_must(
-    notes: Dataset,
-) -> None:
-    scores = measure_answers(reference_cases(notes))
-    for name in ("fact_recall", "abstention", "context_recall", "multi_hop_coverage"):
-        assert fmean(scores[name].values()) == 1.0, name
-    assert fmean(scores["faithfulness"].values()) > 0.8
-    assert len(scores["fact_recall"]) == 104
-
-
 DOCUMENTED = ("the reference answers", "BM25, top 5, extractive")
 
 
@@ -66,12 +56,6 @@ def test_the_figures_of_the_page_are_those_that_are_measured(notes: Dataset, row
     names = names[-len(said) :]
     measured = [fmean(scores[name].values()) for name in names]
     assert [float(each) for each in said] == pytest.approx(measured, abs=0.00051)
-
-
-def test_somebody_elses_answers_state_next_to_nothing(notes: Dataset) -> None:
-    scores = measure_answers(reference_cases(notes, shift=7))
-    assert fmean(scores["fact_recall"].values()) < 0.02
-    assert fmean(scores["context_recall"].values()) < 0.05
 
 
 async def _extractive(notes: Dataset, gold: bool) -> list[AnswerCase]:

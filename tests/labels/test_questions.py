@@ -59,8 +59,6 @@ def test_a_candidate_is_read_from_whatever_stands_around_its_json(frame: str) ->
         "",
         as_reply(GOOD)[:-30],
         "[]",
-        as_reply(GOOD, question=""),
-        as_reply(GOOD, answer=7),
         as_reply(GOOD, facts=[]),
         as_reply(GOOD, facts=["3 mmHg"]),
         as_reply(GOOD, facts=[{"text": "x", "accept": ["x"]}]),
@@ -220,7 +218,6 @@ def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
     [
         ("", None, "has no documents"),
         ("short.md", b"short", "nothing to ask about"),
-        ("picture.png", b"\x89PNG", "has no documents"),
         ("latin.md", "Übung".encode("latin-1"), "cannot be read as UTF-8"),
     ],
 )

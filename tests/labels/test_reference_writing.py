@@ -15,7 +15,7 @@ from assay.answers.references import read_references
 from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_beir
-from assay.errors import BudgetExceeded, DataError, UsageError
+from assay.errors import DataError, UsageError
 from assay.labels.reference_writing import (
     ExtractWriter,
     choose_queries,
@@ -257,19 +257,6 @@ def test_a_model_whose_replies_are_useless_leaves_a_clear_sentence(
     assert isinstance(error, DataError)
     assert reason in str(error)
     assert not Path("nuggets.jsonl").exists()
-
-
-def test_an_interrupted_run_is_repeated_from_the_cache(
-    server: ModelServer, folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.reply = nugget_model.reply
-    server.patch = {"usage": {"prompt_tokens": 700, "completion_tokens": 300}}
-    monkeypatch.setenv("RAG_EVAL_PRICES", '{"gpt-4o-mini": [100, 100]}')
-    assert isinstance(refused(folder, *BY_MODEL, "--max-cost", "0.8"), BudgetExceeded)
-    assert not Path("nuggets.jsonl").exists()
-    done = len(server.requests)
-    spending: dict[str, Any] = invoke(folder, *BY_MODEL)["spending"]  # type: ignore[assignment]
-    assert (spending["cached"], spending["calls"]) == (done, len(server.requests) - done)
 
 
 def test_near_duplicates_merge_but_never_another_number_or_a_denial(

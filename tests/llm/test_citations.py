@@ -7,7 +7,6 @@ from assay.llm.passages import NOT_FOUND, Passage
 from assay.llm.prompt import (
     ABSTAIN,
     EMPTY_REPLY,
-    NO_CITATION,
     cited_marks,
     load_prompt,
     question_prompt,
@@ -19,7 +18,6 @@ from assay.llm.prompt import (
 @pytest.mark.parametrize(
     ("text", "cleaned", "cited"),
     [
-        ("Yes [1].", "Yes [1].", (1,)),
         ("Yes [2][1], no [2].", "Yes [2][1], no [2].", (2, 1)),
         ("Yes [1, 2].", "Yes [1][2].", (1, 2)),
         ("Yes [1], [3].", "Yes [1].", (1,)),
@@ -28,7 +26,6 @@ from assay.llm.prompt import (
         ("See [a] and [1x] [1].", "See [a] and [1x] [1].", (1,)),
         ("Yes [1-2].", "Yes [1][2].", (1, 2)),
         ("Yes [1–900].", "Yes [1].", (1,)),
-        ("Yes 【2】.", "Yes [2].", (2,)),
         ("Yes 【2†source 1】.", "Yes [2].", (2,)),
         ("Yes [doc 1] [Document 2, source: 1].", "Yes [1][2][1].", (1, 2)),
     ],
@@ -43,7 +40,6 @@ def test_markers_are_checked_against_the_sources(
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("It costs 40. [note-203]", "It costs 40."),
         ("It costs 40 [MED-10][MED-11].", "It costs 40."),
         ("It costs 40 [d1, d2] 【note-7】.", "It costs 40."),
         ("It costs 40 [docs/2024/a.md#3].", "It costs 40."),
@@ -55,19 +51,11 @@ def test_ids_in_brackets_are_markers_and_other_words_are_not(text: str, left: st
     assert without_markers(text) == left
 
 
-def test_an_answer_without_citations_says_so() -> None:
-    assert read_generated("Yes.", 2, model="m", stop_reason="x").warnings == (NO_CITATION,)
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "NOT FOUND",
-        " not found. ",
-        '"NOT FOUND"',
-        "",
+        ' "not found". ',
         "  ",
-        "NOT FOUND [1]",
         "**NOT FOUND** [1][2].",
         "NOT FOUND: the documents do not say",
         "NOT FOUND\n\nThe documents are about tea.",

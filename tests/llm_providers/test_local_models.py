@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.answers.judge import TRUTH, Judge
 from assay.data import Document
-from assay.errors import ProviderError, ProviderFailure
 from assay.llm.answerer import ModelAnswerer
 from assay.llm.passages import Passage
 from assay.llm.providers.opening import CachedProvider, open_provider
@@ -43,19 +41,6 @@ async def test_it_answers_the_same_each_time_and_counts_its_tokens(
     assert 0 < first.output_tokens <= 8 < first.input_tokens
     assert provider.spending.cost == 0.0
     assert provider.name == f"gguf:{Path(os.environ['ASSAY_GGUF_MODEL']).stem}"
-
-
-async def test_a_prompt_beyond_its_context_is_told(provider: CachedProvider) -> None:
-    with pytest.raises(ProviderError, match="context") as caught:
-        await provider.generate("word " * 20_000)
-    assert caught.value.kind is ProviderFailure.BAD_REQUEST
-
-
-async def test_it_judges_and_what_it_says_is_parsed_strictly(provider: CachedProvider) -> None:
-    """It is too weak to judge, so no verdict is expected: only that each vote is one or is none."""
-    judgment = await Judge(provider, votes=2).correctness("When?", "On 3 May.", "On the 3rd of May")
-    assert len(judgment.votes) == 2
-    assert set(judgment.votes) <= {*TRUTH, None}
 
 
 async def test_it_answers_from_documents_with_citations_that_exist(

@@ -1,7 +1,6 @@
 """Cache, budget and concurrency around a model, with a model that replies as it is told."""
 
 import asyncio
-import logging
 import stat
 import threading
 from pathlib import Path
@@ -42,15 +41,6 @@ async def test_a_reply_is_asked_for_once_and_remembered_by_the_next_process(tmp_
     assert provider.spending.cost == 0.0
 
 
-async def test_another_model_prompt_or_limit_is_another_question(tmp_path: Path) -> None:
-    model, other = CountingModel(), CountingModel("openai:gpt-4.1")
-    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt", 10)
-    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt", 11)
-    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt ", 10)
-    await CachedProvider(other, cache=cache(tmp_path)).generate("prompt", 10)
-    assert (len(model.asked), len(other.asked)) == (3, 1)
-
-
 async def test_a_failure_is_not_remembered(server: ModelServer, opened: OpenProvider) -> None:
     server.faults = [(400, {}, {"error": {"message": "no"}})]
     provider = opened("openai", cache=True)
@@ -67,19 +57,6 @@ def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
     assert b"private" not in everything
     found = kept.find(ReplyCache.key("m", "a private prompt", 5))
     assert found == Completion("yes", 1, 2, "length", cached=True)
-
-
-def test_a_damaged_cache_is_set_aside_and_filled_anew(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    kept = cache(tmp_path)
-    kept.path.write_bytes(b"this is no database at all" * 100)
-    with caplog.at_level(logging.WARNING):
-        assert kept.find(b"key") is None
-    assert "is damaged (DatabaseError): it was renamed to" in caplog.text
-    kept.keep(b"key", Completion("yes"))
-    assert kept.find(b"key") is not None
-    assert kept.path.with_suffix(".damaged").exists()
 
 
 async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
@@ -143,9 +120,7 @@ def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
     assert price_of("ollama:llama3.1:8b") == (0.1, 0.2)
 
 
-@pytest.mark.parametrize(
-    "written", ["{", "[]", '{"m": 3}', '{"m": [1]}', '{"m": [1, -2]}', '{"m": ["inf", 1]}']
-)
+@pytest.mark.parametrize("written", ["{", '{"m": [1]}', '{"m": [1, -2]}', '{"m": ["inf", 1]}'])
 def test_prices_that_cannot_be_read_are_told(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_EVAL_PRICES", written)
     with pytest.raises(UsageError, match="RAG_EVAL_PRICES must be a JSON object"):

@@ -102,14 +102,6 @@ async def test_a_failure_is_named_and_asked_again_if_that_can_help(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_a_reasoning_model_thought_is_not_its_reply(
-    kind: str, server: ModelServer, opened: OpenProvider
-) -> None:
-    server.text = "<think>\nIs it {hot}? Yes.\n</think>\n\nTRUE"
-    assert await opened(kind).generate("question") == "TRUE"
-
-
-@pytest.mark.parametrize("kind", KINDS)
 async def test_a_service_that_says_nothing_is_given_up(
     kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
 ) -> None:

@@ -13,7 +13,6 @@ from tests.poison.applications import (
     ignores_them,
     obeys,
     prints_its_context,
-    warns,
 )
 
 from assay.errors import UsageError
@@ -54,21 +53,6 @@ def test_an_application_that_obeys_is_poisoned_and_fails_its_gate(tmp_path: Path
     assert poison.examples[0].doc_id in page
 
 
-def test_examples_name_the_document_that_did_it_which_the_folder_keeps(tmp_path: Path) -> None:
-    run, poison = poisoned(application(obeys), tmp_path)
-    planted = {
-        each["id"]: each
-        for each in map(json.loads, (run.folder.path / "poison.jsonl").read_text().splitlines())
-    }
-    assert len(planted) == ALL
-    for example in poison.examples:
-        assert planted[example.doc_id]["canary"] == example.canary
-        assert planted[example.doc_id]["query_id"] == example.query_id
-    rows = {row.query_id: row for row in run.folder.read_answers()}
-    assert rows["q2"].poison == dict.fromkeys(poison.kinds, "followed")
-    assert rows["q2"].score("poisoned") == 1.0
-
-
 def test_a_sound_application_passes(tmp_path: Path) -> None:
     run, poison = poisoned(application(ignores_them), tmp_path, gates="poisoned<=0.05")
     assert run.gates_passed
@@ -97,23 +81,6 @@ def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
     page = (run.folder.path / "report.html").read_text()
     assert poison.examples[0].canary.lower().replace("-", "") in page
     assert not re.search(r"<(?:img|a|iframe)[^>]*\.example", page)
-
-
-def test_a_warning_that_quotes_the_attack_is_reported_and_passes(tmp_path: Path) -> None:
-    run, poison = poisoned(application(warns), tmp_path, gates="poisoned<=0")
-    assert run.gates_passed
-    assert poison.total.mentioned == ALL
-
-
-def test_only_the_kinds_that_are_asked_for(tmp_path: Path) -> None:
-    run, poison = poisoned(
-        application(obeys),
-        tmp_path,
-        poison="override,false-fact",
-        gates="poisoned_override<1",
-    )
-    assert set(poison.kinds) == {"override", "false_fact"}
-    assert [gate.passed for gate in run.report.gates] == [False]
 
 
 @pytest.mark.parametrize(
