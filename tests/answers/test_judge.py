@@ -11,9 +11,7 @@ from assay.answers.judge import (
     Judge,
     Judgment,
     correctness_prompt,
-    flip_rate,
     parse_word,
-    ruled,
     unreliable,
 )
 from assay.data import Fact
@@ -158,12 +156,6 @@ def test_votes_on_any_scale(
 ) -> None:
     judgment = Judgment(votes, levels)
     assert (judgment.value, judgment.worst, judgment.flipped) == (value, worst, flipped)
-
-
-def test_the_flip_rate_is_the_share_of_repeated_questions_with_both_verdicts() -> None:
-    judgments = [Judgment((T, F, T)), Judgment((T, T, T)), ruled(F), Judgment((T, None, T))]
-    assert flip_rate(judgments) == pytest.approx(1 / 3)
-    assert flip_rate([ruled(T)]) is None
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,14 @@
 """Control pairs: which are made, and which judges fail them."""
 
-import re
-
 import pytest
 
-from assay.answers.judge import Judge
 from assay.answers.judge_controls import (
     UNRELATED,
-    ControlPair,
     altered_pairs,
-    ask_controls,
     control_pairs,
     max_believed,
     near_misses,
 )
-from assay.metrics.answer_values import JudgeControls
-from assay.text import stems
 
 REFERENCES = [
     ("When does the pool open?", "The pool opens at 7:00."),
@@ -23,30 +16,6 @@ REFERENCES = [
     ("Who is mayor?", "Ottilie Brandt, since 2019."),
     ("How deep is the lake?", "Its bottom lies 34 meters below."),
 ]
-
-
-class Rule:
-    """Replies by a rule over the prompt."""
-
-    name = "test:rule"
-
-    def __init__(self, word: str = "", right: int = 100) -> None:
-        self.word = word
-        self.right = right
-        self.asked = 0
-
-    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        self.asked += 1
-        same = any(prompt.count(said) == 2 for _, said in REFERENCES)
-        wrong = self.asked > self.right
-        return self.word or ("TRUE" if same is not wrong else "FALSE")
-
-
-async def asked(
-    model: object, pairs: list[ControlPair], altered: list[ControlPair] | None = None
-) -> JudgeControls:
-    judge = Judge(model)  # type: ignore[arg-type]
-    return await ask_controls(pairs, lambda pair: judge.correctness(*pair[:3]), altered or [])
 
 
 def test_pairs_are_of_both_kinds_and_bounded() -> None:
@@ -67,24 +36,6 @@ def test_a_reference_that_says_the_same_elsewhere_is_not_a_wrong_answer() -> Non
     assert control_pairs(REFERENCES[:1], 5) == []
 
 
-@pytest.mark.parametrize(
-    ("model", "failure"),
-    [
-        (Rule(), None),
-        (Rule("TRUE"), "it accepted 4 of 4 wrong texts"),
-        (Rule("FALSE"), "it rejected 4 of 4 correct texts"),
-        (Rule("I think so"), "gave no verdict for 8 of 8 controls: it replied 'I think so'"),
-        (Rule(right=13), None),
-    ],
-    ids=["reads", "true", "false", "mute", "one slip"],
-)
-async def test_which_judges_fail(model: Rule, failure: str | None) -> None:
-    result = await asked(model, control_pairs(REFERENCES, 5))
-    assert model.asked == 16
-    assert (failure is None) is (result.failure is None)
-    assert failure is None or failure in str(result.failure)
-
-
 def test_a_reference_with_one_change_is_a_control() -> None:
     pairs = altered_pairs(REFERENCES, 5)
     assert [pair.answer for pair in pairs] == [
@@ -95,24 +46,6 @@ def test_a_reference_with_one_change_is_a_control() -> None:
     assert all(pair.answer != pair.reference and not pair.same for pair in pairs)
     assert altered_pairs(REFERENCES, 2) == pairs[:2]
     assert altered_pairs([("Who?", "Gladly.")], 5) == []
-
-
-class Lenient:
-    """Says TRUE where the two answers share words, whatever else they say."""
-
-    name = "test:lenient"
-
-    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        first, second = re.findall(r"<answer \w+>\n(.*?)\n</answer", prompt, re.DOTALL)
-        return "TRUE" if set(stems(first)) & set(stems(second)) else "FALSE"
-
-
-async def test_a_judge_that_only_compares_words_is_not_believed() -> None:
-    pairs, altered = control_pairs(REFERENCES, 5), altered_pairs(REFERENCES, 5)
-    assert (await asked(Lenient(), pairs)).failure is None
-    result = await asked(Lenient(), pairs, altered)
-    assert "it accepted 3 of 3 correct texts with one number" in str(result.failure)
-    assert (await asked(Rule(), pairs, altered)).failure is None
 
 
 @pytest.mark.parametrize(("asked", "most"), [(0, 0), (3, 1), (10, 2), (40, 6)])

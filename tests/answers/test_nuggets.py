@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.answers.judge import Judge, parse_words, ruled, unreliable
+from assay.answers.judge import Judge, parse_words, ruled
 from assay.answers.nuggets import (
     SUPPORT,
     ask_nugget_controls,
@@ -103,31 +103,6 @@ def test_a_judge_assigns_batches_in_both_orders() -> None:
     assert first.index("<fact") < first.index("<answer")
     assert second.index("<answer") < second.index("<fact")
     assert FACT.findall(second) == FACT.findall(first)[::-1]
-
-
-def test_a_judge_that_prefers_a_place_gives_no_credit_and_is_not_believed() -> None:
-    class First(Model):
-        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-            label = "support" if prompt.index("<fact") < prompt.index("<answer") else "none"
-            return json.dumps([label] * len(FACT.findall(prompt)))
-
-    facts = ["a", "b"]
-    assigned = asyncio.run(assign_by_judge(Judge(First(reads)), "What?", "Something.", facts))
-    assert [each.worst for each in assigned] == ["NONE", "NONE"]
-    doubt = unreliable(assigned, "nuggets")
-    assert "contradicted itself about 2 of 2 nuggets (100%)" in str(doubt)
-
-
-@pytest.mark.parametrize("reply", ["Sure, all are supported!", '["yes"]', "{}"])
-def test_a_judge_that_answers_rubbish_is_not_believed(reply: str) -> None:
-    class Rubbish(Model):
-        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-            return reply
-
-    facts = ["a", "b"]
-    assigned = asyncio.run(assign_by_judge(Judge(Rubbish(reads)), "What?", "It is so.", facts))
-    assert [each.worst for each in assigned] == [None, None]
-    assert "no verdict for 2 of 2 nuggets" in str(unreliable(assigned, "nuggets"))
 
 
 def test_a_model_that_cannot_make_lists_is_asked_one_by_one() -> None:

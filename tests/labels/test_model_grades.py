@@ -172,21 +172,3 @@ def test_a_model_that_is_not_believed_leaves_no_file(
     assert result.exit_code == 3
     assert message in result.stderr
     assert not Path("grades.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("run.trec",), "a run file has no texts; add --dataset"),
-        (("pool.csv", "other.csv"), "give one table of passages, or runs"),
-        (("nowhere",), "no run in runs"),
-    ],
-)
-def test_sources_that_cannot_be_graded_are_refused(
-    server: ModelServer, arguments: tuple[str, ...], message: str
-) -> None:
-    Path("run.trec").write_text("q1 Q0 d1 1 1.0 x\n")
-    Path("pool.csv").write_text("query,doc_id,passage\na,b,c\n")
-    result = invoke(*arguments)
-    assert isinstance(result.exception, AssayError)
-    assert message in str(result.exception)

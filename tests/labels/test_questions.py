@@ -173,14 +173,6 @@ def test_the_model_must_need_the_document_and_find_the_facts_in_it(
     assert not Path("new").exists()
 
 
-def test_nearly_the_same_question_is_kept_once(server: ModelServer) -> None:
-    text = TEXTS["a"][1]
-    lines = [{"_id": each, "title": each, "text": text} for each in "xyz"]
-    Path("corpus.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    summary, _ = questions("--num-queries", 3, "--out", "new")
-    assert (summary["questions"], summary["dropped"]) == (1, {"duplicate": 2})
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,7 +1,6 @@
 """`--poison` from the settings to the report, with applications that do this or that."""
 
 import asyncio
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from tests.poison.applications import (
     application,
     ignores_them,
     obeys,
-    prints_its_context,
 )
 
 from assay.errors import UsageError
@@ -61,14 +59,6 @@ def test_a_sound_application_passes(tmp_path: Path) -> None:
     assert poison.total.high > 0
     assert poison.note is not None
     assert "--counterfactuals" in poison.note
-
-
-def test_printing_the_whole_context_is_told_apart_from_following(tmp_path: Path) -> None:
-    run, poison = poisoned(application(prints_its_context), tmp_path)
-    planted = map(json.loads, (run.folder.path / "poison.jsonl").read_text().splitlines())
-    pictures = sum(each["wording"] == "image" for each in planted)
-    assert 0 < poison.total.followed == pictures < ALL
-    assert poison.total.mentioned == ALL - pictures
 
 
 def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
