@@ -372,7 +372,6 @@ class Evaluation:
         from assay.evaluation.answers.asking_again import CounterfactualRunner
         from assay.evaluation.answers.cases import cases_of
         from assay.evaluation.answers.evaluate import (
-            AnswerOptions,
             AnswerResults,
             evaluate_answers,
             results_by_rules,
@@ -403,13 +402,14 @@ class Evaluation:
             breaker=partial(self._breaker, events),
         )
         of_run = replace(asker, agent=agent, folder=folder.path)
-        options = AnswerOptions(self.nuggets, self.criteria)
         async with open_judge(config, self.provider, folder.path) as judge:
-            results = await evaluate_answers(trials[0], judge, of_run, options)
+            results = await evaluate_answers(
+                trials[0], judge, of_run, nuggets=self.nuggets, criteria=self.criteria
+            )
         right = [results.right]
         for cases in trials[1:]:
             async with open_judge(config, self.provider) as judge:
-                other = await evaluate_answers(cases, judge, asker, AnswerOptions())
+                other = await evaluate_answers(cases, judge, asker)
             right.append(other.right)
         return results, tuple(right)
 

@@ -114,22 +114,20 @@ class AnswerReport:
         results: AnswerResults,
         dataset: Dataset,
         config: RunConfig,
-        scores: Columns | None = None,
         *,
         skip: Collection[str] = (),
     ) -> None:
-        """`scores` if they were measured already, of contexts that are no longer in memory;
-        `skip` are checks that nothing is known about.
-        """
+        """`skip` are metrics and checks that nothing is known about."""
+        # Nothing is called unfaithful if there is no text to compare with.
+        if not dataset.documents and not any(case.contexts for case in cases):
+            skip = {*skip, *_OF_TEXTS}
         self._skip = skip
         self._cases = [_with_verdict(case, results) for case in cases]
         self._results = results
         self._dataset = dataset
         self._config = config
-        self._scores = scores or measure_results(cases, results)
-        # Nothing is called unfaithful if there is no text to compare with.
-        if not scores and not dataset.documents and not any(case.contexts for case in cases):
-            self._scores = {name: c for name, c in self._scores.items() if name not in _OF_TEXTS}
+        measured = measure_results(cases, results)
+        self._scores = {name: each for name, each in measured.items() if name not in skip}
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""

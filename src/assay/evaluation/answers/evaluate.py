@@ -1,6 +1,6 @@
 """Evaluates the answers of a run after its last call, and asks again if the settings say so.
 
-    results = await evaluate_answers(cases, judge, asker, options)
+    results = await evaluate_answers(cases, judge, asker, nuggets=facts, criteria=criteria)
 
 Each answer is compared with its reference: by a judge if there is one, else by key facts.
 """
@@ -53,14 +53,6 @@ _CONTEXT_IGNORED = (
     "failures are diagnosed from this run alone"
 )
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
-
-
-@dataclass(frozen=True)
-class AnswerOptions:
-    """What to measure beside correctness: facts to state, and criteria of the user's own."""
-
-    nuggets: NuggetSet | None = None
-    criteria: Sequence[Criterion] = ()
 
 
 @dataclass(frozen=True)
@@ -124,16 +116,18 @@ async def evaluate_answers(
     cases: Sequence[AnswerCase],
     judge: Judge | None,
     asker: CounterfactualRunner,
-    options: AnswerOptions,
+    *,
+    nuggets: NuggetSet | None = None,
+    criteria: Sequence[Criterion] = (),
 ) -> AnswerResults:
     """Judge the answers of a complete run; without a judge, key facts decide what is right.
 
-    `asker` asks the run's agent again, with its settings, its data set and its progress. A judge
-    that fails ends its own work and not the run: what was found before is kept.
+    `asker` asks the run's agent again, with its settings, its data set and its progress; `nuggets`
+    are facts to state, `criteria` those of the user. A judge that fails ends its own work and not
+    the run: what was found before is kept.
     """
-    facts = options.nuggets
-    results = AnswerResults(cases, judge=judge) if judge else results_by_rules(cases, facts)
-    stages = _stages(results, asker, options)
+    results = AnswerResults(cases, judge=judge) if judge else results_by_rules(cases, nuggets)
+    stages = _stages(results, asker, nuggets, criteria)
     trouble, lost = None, False
     try:
         while step := await unless_stopped(anext(stages, None), asker.stop):
@@ -156,7 +150,10 @@ async def evaluate_answers(
 
 
 async def _stages(
-    results: AnswerResults, asker: CounterfactualRunner, options: AnswerOptions
+    results: AnswerResults,
+    asker: CounterfactualRunner,
+    facts: NuggetSet | None,
+    criteria: Sequence[Criterion],
 ) -> AsyncIterator[AnswerResults]:
     """What is known after each stage; the first that fails ends them."""
     cases, judge, config, progress = results.cases, results.judge, asker.config, asker.progress
@@ -172,13 +169,13 @@ async def _stages(
         async for step in _judge_correctness(results, judge, asker):
             results = step
             yield step
-        if options.criteria:
-            rated = await rate_answers(judge, options.criteria, cases, config, progress)
+        if criteria:
+            rated = await rate_answers(judge, criteria, cases, config, progress)
             believed, doubt = believed_ratings(rated)
             results = replace(results, criteria=believed, trouble=doubt)
             yield results
-        if options.nuggets is not None:
-            nuggets = await nuggets_by_judge(judge, cases, options.nuggets, asker)
+        if facts is not None:
+            nuggets = await nuggets_by_judge(judge, cases, facts, asker)
             results = replace(results, nuggets=nuggets)
             yield results
     if asker.agent is not None and config.counterfactuals and context_taker(asker.agent):

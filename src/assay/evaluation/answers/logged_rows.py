@@ -1,36 +1,28 @@
 """`assay.score_answers`: the metrics of answers, and a judge, over rows that were logged elsewhere.
 
-No agent is called. Rows are measured in batches as they are read, so that their contexts need not
-be in memory together. They are kept if there is a judge, who is asked at the end, and up to a
-limit for the findings, which compare answers with each other.
+No agent is called: the rows become cases, which are evaluated as those of a run.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.answers.answer_metrics import (
-    Columns,
-)
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import read_criteria
-from assay.data.dataset import Dataset, Document
+from assay.data.dataset import Dataset
 from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import rows_of
 from assay.data.text_file import Record
 from assay.data.traces import read_log
 from assay.errors import DataError, UsageError
-from assay.evaluation.answers.answer_report import (
-    AnswerReport,
-    measure_results,
-)
+from assay.evaluation.answers.answer_report import AnswerReport
 from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.answers.cases import cites_without_ids, logged_case
-from assay.evaluation.answers.evaluate import AnswerOptions, AnswerResults, evaluate_answers
-from assay.evaluation.answers.judging import Verdict, open_judge, verdicts_by_facts
-from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
+from assay.evaluation.answers.evaluate import evaluate_answers
+from assay.evaluation.answers.judging import open_judge
+from assay.evaluation.answers.nugget_scores import NuggetSet
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import (
     Gate,
@@ -53,19 +45,17 @@ if TYPE_CHECKING:
 
     from assay.llm.providers.provider import LLMProvider
 
-_BATCH = 256
-_KEPT_CHARACTERS = 20_000_000
-"""Of contexts without a judge: what findings make of them takes several times as much memory."""
-_SHOWN = 20
+_SHOWN = 20  # rows that were refused
+# No ceiling: how many contexts the application asked for is not known.
 LOG_TOP_K = 1000
-"""No ceiling: how many contexts the application asked for is not known."""
-_CITING = ("citation_precision", "citation_recall", "multi_hop_coverage")
+_OF_CITATIONS = ("citation_precision", "citation_recall", "multi_hop_coverage", "cites-nothing")
 _OF_CONTEXTS = (
     "faithfulness",
     "judged_faithfulness",
     "model_faithfulness",
     "context_precision",
     "context_recall",
+    "nothing-shown",
 )
 
 
@@ -170,8 +160,8 @@ async def score_rows(
     """The same over rows that are read already, with the settings of a run for the judge."""
     gates = [_gate(text, config) for text in config.gates]
     criteria = read_criteria(Path(config.criteria)) if config.criteria else []
-    log = _Log(judged=provider is not None or bool(config.judge or config.faithfulness))
-    log.read(read_logged(rows, columns), progress)
+    log = _Log()
+    log.read(read_logged(rows, columns))
     if not log.cases:
         if not log.refused:
             raise DataError("there are no rows to score; in a file of traces, none has a question")
@@ -182,19 +172,14 @@ async def score_rows(
     nuggets = None
     if config.nuggets:
         nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases, gates)
-    results, scores = AnswerResults(log.cases, log.verdicts), log.scores
-    if nuggets is not None and not log.judged:
-        results = replace(results, nuggets=nuggets_by_rules(log.cases, nuggets))
-        scores = {**results.nuggets.scores(), **scores} if results.nuggets else scores
-    dataset = Dataset("log", log.documents, {}, {})
+    documents = {name: each for case in log.cases for name, each in case.documents.items()}
+    dataset = Dataset("log", documents, {}, {})
     async with open_judge(config, provider) as judge:
-        if log.judged:
-            asker = CounterfactualRunner(dataset, config, asyncio.Event(), progress)
-            options = AnswerOptions(nuggets, criteria)
-            results = await evaluate_answers(log.cases, judge, asker, options)
-            scores = measure_results(log.cases, results)
-    scores = log.without_unknown(scores)
-    report = AnswerReport(log.cases, results, dataset, config, scores, skip=log.unknown_checks)
+        asker = CounterfactualRunner(dataset, config, asyncio.Event(), progress)
+        results = await evaluate_answers(
+            log.cases, judge, asker, nuggets=nuggets, criteria=criteria
+        )
+    report = AnswerReport(log.cases, results, dataset, config, skip=log.unknown)
     section = report.section()
     section = section.model_copy(update=log.corrections(section.note))
     checked = [
@@ -227,13 +212,9 @@ def _gate(text: str, config: RunConfig) -> Gate:
 
 @dataclass
 class _Log:
-    """The rows as cases. Rows that no model is to read are measured as they are read."""
+    """The rows as cases, and what is known of all of them together."""
 
-    judged: bool
     cases: list[AnswerCase] = field(default_factory=list)
-    characters: int = 0
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    scores: Columns = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     refused: int = 0
     cites: bool = False
@@ -241,79 +222,39 @@ class _Log:
     has_contexts: bool = False
     says_answerable: bool = False
 
-    def read(self, rows: Iterable[LoggedAnswer | DataError], progress: Progress) -> None:
+    def read(self, rows: Iterable[LoggedAnswer | DataError]) -> None:
         seen: set[str] = set()
-        batch: list[AnswerCase] = []
         for number, row in enumerate(rows, start=1):
             if isinstance(row, DataError):
-                self._skip(row)
+                self.refused += 1
+                if self.refused <= _SHOWN:
+                    self.skipped.append(str(row))
                 continue
             query_id = row.id if row.id not in seen else f"{row.id}@{number}"
             seen.add(query_id)
-            batch.append(self._case(row, query_id))
-            if len(batch) == _BATCH and not self.judged:
-                self._measure(batch)
-                batch = []
-                progress("scoring rows", len(self.cases), 0)
-        self._measure(batch)
+            case = logged_case(row, query_id)
+            if cites_without_ids(row):
+                self.unresolved += 1
+            else:
+                self.cites |= row.citations is not None or bool(case.citations)
+            self.has_contexts |= bool(case.documents)
+            self.says_answerable |= row.answerable is not None or bool(row.reference)
+            self.cases.append(case)
         if self.unresolved and not any(case.citations for case in self.cases):
             self.cites = False
         if self.refused > len(self.skipped):
             self.skipped.append(f"and {self.refused - len(self.skipped):,} more rows")
 
-    def _skip(self, error: DataError) -> None:
-        self.refused += 1
-        if len(self.skipped) < _SHOWN:
-            self.skipped.append(str(error))
-
-    def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
-        case = logged_case(row, query_id)
-        if cites_without_ids(row):
-            self.unresolved += 1
-        else:
-            self.cites |= row.citations is not None or bool(case.citations)
-        self.has_contexts |= bool(case.documents)
-        self.says_answerable |= row.answerable is not None or bool(row.reference)
-        return case
-
-    def _measure(self, batch: Sequence[AnswerCase]) -> None:
-        self.cases += batch
-        if self.judged:
-            return
-        results = AnswerResults(batch, verdicts_by_facts(batch))
-        self.verdicts |= results.verdicts
-        for name, column in measure_results(batch, results).items():
-            self.scores.setdefault(name, {}).update(column)
-        self.characters += sum(len(each.text) for each in _documents(batch).values())
-        if self.too_long:
-            self.cases = [replace(case, documents={}) for case in self.cases]
-
     @property
-    def unknown_checks(self) -> list[str]:
-        """Checks of what no row says: one that never cites, or does not log its contexts."""
-        logged = {"cites-nothing": self.cites, "nothing-shown": self.has_contexts}
-        return [check for check, known in logged.items() if not known]
-
-    @property
-    def too_long(self) -> bool:
-        """Whether there are more contexts than are kept."""
-        return not self.judged and self.characters > _KEPT_CHARACTERS
-
-    @property
-    def documents(self) -> dict[str, Document]:
-        """The contexts of all rows, or none if they are too long."""
-        return _documents(self.cases)
-
-    def without_unknown(self, scores: Columns) -> Columns:
-        """Without the metrics of what no row has: an application that never cites has no citation
+    def unknown(self) -> set[str]:
+        """Metrics and checks of what no row has: an application that never cites has no citation
         precision of 0, but none.
         """
-        left_out = {
-            *(() if self.cites else _CITING),
+        return {
+            *(() if self.cites else _OF_CITATIONS),
             *(() if self.has_contexts else _OF_CONTEXTS),
             *(() if self.says_answerable else ("abstention", "attempted")),
         }
-        return {name: each for name, each in scores.items() if name not in left_out}
 
     def corrections(self, note: str | None) -> dict[str, object]:
         """What a report of logged rows, which has this note, says otherwise than that of a run."""
@@ -333,13 +274,4 @@ class _Log:
         }
         if missing := " and ".join(what for what, there in logged.items() if not there):
             notes.append(f"no row has {missing}: the metrics that need them are left out")
-        if self.too_long:
-            notes.append(
-                f"the contexts have more than {_KEPT_CHARACTERS:,} characters: faults that show "
-                "only beside them are not looked for; score fewer rows at a time"
-            )
         return {**changes, "note": "; ".join(notes) or None}
-
-
-def _documents(cases: Sequence[AnswerCase]) -> dict[str, Document]:
-    return {doc_id: each for case in cases for doc_id, each in case.documents.items()}
