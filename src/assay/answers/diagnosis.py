@@ -42,15 +42,6 @@ class Failure(StrEnum):
     AGENT_ERROR = "agent error"
     NO_EXPECTED_IDS = "wrong, and no expected ids"
 
-    @property
-    def component(self) -> Component | None:
-        """The component that this failure usually comes from; None if nobody can tell."""
-        if self is Failure.NO_EXPECTED_IDS:
-            return None
-        if self is Failure.AGENT_ERROR:
-            return Component.AGENT
-        return Component.RETRIEVAL if self is Failure.RETRIEVAL_MISSED else Component.GENERATION
-
 
 @dataclass(frozen=True, slots=True)
 class Counterfactuals:
@@ -89,62 +80,49 @@ def diagnose(
 
     `contradicted` says that a judge found a fact of the reference denied.
     """
-    ended = outcome(case)
-    if ended is Outcome.FAILED:
-        return _diagnosis(Failure.AGENT_ERROR, True, "the agent gave no answer")
+    ended, half, settled = outcome(case), Component.GENERATION, True
     if ended in (Outcome.RIGHT, Outcome.UNDECIDED):
         return None
-    if not case.answerable:
-        return _diagnosis(Failure.SHOULD_HAVE_ABSTAINED, True, "no document holds an answer")
-    if not case.needed:
+    if ended is Outcome.FAILED:
+        failure, half, why = Failure.AGENT_ERROR, Component.AGENT, "the agent gave no answer"
+    elif not case.answerable:
+        failure, why = Failure.SHOULD_HAVE_ABSTAINED, "no document holds an answer"
+    elif not case.needed:
         why = "no expected ids, so retrieval and generation cannot be told apart"
-        return _diagnosis(Failure.NO_EXPECTED_IDS, False, why)
-    if not has_evidence(case):
-        return _without_evidence(case, others)
-    failure = Failure.UNUSED
-    if ended is Outcome.DECLINED:
-        failure = Failure.ABSTAINED_WRONGLY
-    elif contradicted or case_differences(case):
-        failure = Failure.CONTRADICTS
-    return _with_evidence(failure, others)
-
-
-def _without_evidence(case: AnswerCase, others: Counterfactuals) -> AnswerDiagnosis:
-    why = "a needed document was not retrieved"
-    if shows_another_part(case):
-        why = "the part of a needed document that holds the answer was not shown"
-    component = None
-    if others.gold is False:
-        # Fixing one component alone gains nothing here, so neither gets the point.
-        component = Component.BOTH
-        why += ", and the answer is wrong even with it"
-    elif others.gold:
-        why += ", and with it the answer is right"
-    return _diagnosis(Failure.RETRIEVAL_MISSED, others.gold is not None, why, component)
-
-
-def _with_evidence(failure: Failure, others: Counterfactuals) -> AnswerDiagnosis:
-    if others.gold and others.distractors:
-        why = "right with the needed documents, also with others added: this retrieval misleads"
-        return _diagnosis(failure, True, why, Component.RETRIEVAL)
-    if others.gold is False:
-        return _diagnosis(failure, True, "wrong even with the needed documents alone")
-    if others.gold and others.distractors is False:
-        why = "right with only the needed documents, wrong when others are added"
-        return _diagnosis(failure, True, why)
-    if others.no_context:
-        why = "right without any document: what was retrieved misleads"
-        return _diagnosis(failure, True, why)
-    return _diagnosis(failure, False, "everything needed was retrieved")
-
-
-def _diagnosis(
-    failure: Failure, settled: bool, why: str, component: Component | None = None
-) -> AnswerDiagnosis:
-    half = component or failure.component
-    return AnswerDiagnosis(
-        failure=str(failure), half=None if half is None else str(half), settled=settled, why=why
-    )
+        return AnswerDiagnosis(
+            failure=str(Failure.NO_EXPECTED_IDS), half=None, settled=False, why=why
+        )
+    elif not has_evidence(case):
+        failure, half, settled = Failure.RETRIEVAL_MISSED, Component.RETRIEVAL, False
+        why = "a needed document was not retrieved"
+        if shows_another_part(case):
+            why = "the part of a needed document that holds the answer was not shown"
+        if others.gold is not None:
+            settled = True
+            why += ", and "
+            why += (
+                "with it the answer is right" if others.gold else "the answer is wrong even with it"
+            )
+        if others.gold is False:
+            half = Component.BOTH  # fixing one component alone gains nothing
+    else:
+        failure = Failure.UNUSED
+        if ended is Outcome.DECLINED:
+            failure = Failure.ABSTAINED_WRONGLY
+        elif contradicted or case_differences(case):
+            failure = Failure.CONTRADICTS
+        if others.gold and others.distractors:
+            half = Component.RETRIEVAL
+            why = "right with the needed documents, also with others added: this retrieval misleads"
+        elif others.gold is False:
+            why = "wrong even with the needed documents alone"
+        elif others.gold and others.distractors is False:
+            why = "right with only the needed documents, wrong when others are added"
+        elif others.no_context:
+            why = "right without any document: what was retrieved misleads"
+        else:
+            settled, why = False, "everything needed was retrieved"
+    return AnswerDiagnosis(failure=str(failure), half=str(half), settled=settled, why=why)
 
 
 def summarize_diagnoses(
@@ -170,15 +148,14 @@ def summarize_diagnoses(
         return None
     why = f": {why_undecided}" if why_undecided else ""
     unknown = f"{undecided} of {len(cases)} questions are undecided{why}." if undecided else ""
+    right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
     if diagnoses:
         said = _advice(diagnoses, decided, tried)
     elif undecided > MAX_UNDECIDED * len(cases):
         said, unknown = f"{unknown} The other {decided} are right.", ""
     elif findings:
-        right = f"{decided} of {len(cases)}" if undecided else f"All {decided}"
-        said = f"{right} answers are right, but see the findings."
+        said = f"{right.capitalize()} answers are right, but see the findings."
     else:
-        right = f"{decided} of {len(cases)}" if undecided else f"all {decided}"
         said = f"Nothing to fix: {right} questions are right."
     counts = Counter(each.failure for each in diagnoses.values())
     components = Counter(each.half for each in diagnoses.values() if each.half)
