@@ -47,8 +47,10 @@ COMPARE_TABS: Mapping[str, str] = {
     "settings": "Settings that differ",
 }
 
-_MAX_DOTS = 1000
+_MAX_RANKINGS = 4  # side by side, in a file two; of further runs there is the score
 _MAX_DOCUMENTS = 60
+# The page stays under 150 kB: with 20 runs, each link to a query names all of them.
+_LINKS_BYTES = 20_000
 _SAME = 1e-12
 # What differs between any two runs, or stands elsewhere on the page.
 _NOT_COMPARED = frozenset({"label", "tags", "note"})
@@ -160,6 +162,12 @@ class ComparePage:
         return self.sides[self.chosen + 1]
 
     @property
+    def sides_in_full(self) -> list[ComparedSide]:
+        """The runs whose rankings are shown: a, b and as many others as fit."""
+        others = [side for side in self.sides if side not in (self.a, self.b)]
+        return [self.a, self.b, *others][: _MAX_RANKINGS if self.server else 2]
+
+    @property
     def b_label(self) -> str:
         """What to call b."""
         return self.labels[self.chosen + 1]
@@ -267,9 +275,11 @@ class ComparePage:
     def scatter(self) -> Markup:
         """One dot a query; click one to open it."""
         signed = self.figure.key == "truthfulness" or any(min(c.a, c.b) < 0 for c in self.queries)
-        dots = [(c.a, c.b, c.text or c.query_id, self.link(c.query_id)) for c in self.queries]
+        widest = sorted(self.queries, key=lambda change: -abs(change.gain))
+        shown = widest[: _LINKS_BYTES // len(self.address())]
+        dots = [(c.a, c.b, c.text or c.query_id, self.link(c.query_id)) for c in shown]
         labels, ends = (f"a {self.labels[0]}", f"b {self.b_label}"), (-1.0 if signed else 0.0, 1.0)
-        return charts.scatter(dots[:_MAX_DOTS], labels, ends, self.figure.higher_is_better)
+        return charts.scatter(dots, labels, ends, self.figure.higher_is_better)
 
     def evidence_curves(self) -> Markup | None:
         """The evidence seen after each search in both runs; None unless both have searches."""
