@@ -14,7 +14,7 @@ import pytest
 from tests.report.conftest import HANDLER, SCRIPT, query_row, render
 from tests.report.page_reading import Page, assert_harmless, read_page
 
-from assay import Dataset, Run, compare_runs, evaluate, nDCG
+from assay import Dataset, Run, evaluate, nDCG
 from assay.data.dataset import ReferenceAnswer
 from assay.metrics.figures import AnswerFigure
 from assay.report.html import (
@@ -27,7 +27,7 @@ from assay.report.html import (
     render_run,
 )
 from assay.report.numbers import ceiling, figure, interval
-from assay.run.models import GitRecord, QueryRow, Report
+from assay.run.models import GitRecord, QueryRow
 
 
 @pytest.fixture(scope="module")
@@ -107,30 +107,18 @@ def test_a_run_that_ended_early_says_how_much_of_it_there_is(hostile_run: Run) -
     assert "assay eval --resume x" in page.text
 
 
-def test_a_baseline_stands_in_the_report(hostile_run: Run, plain_run: Run) -> None:
-    comparison = compare_runs(plain_run, hostile_run)
-    report = plain_run.report.model_copy(update={"comparison": comparison})
-    page = read_page(render(plain_run, report=report))
-    assert "Against the baseline" in page.text
-    assert re.search("is significantly|do not differ significantly", page.text)
-
-
-def test_without_the_data_there_are_ids_alone_and_the_page_says_so(hostile_run: Run) -> None:
-    page = read_page(render_run(hostile_run.folder, None))
-    assert_harmless(page)
-    assert "The data set is not on this machine" in page.text
-    assert "Title 0" not in page.text
-
-
-def test_a_page_of_many_queries_stays_small(hostile_run: Run, hostile_dataset: Dataset) -> None:
-    rows = list(hostile_run.rows())
-    many = (
+@pytest.mark.parametrize("kind", ["queries", "answers"])
+def test_the_page_of_a_long_run_stays_small(
+    answered_run: Run, answered_dataset: Dataset, kind: str
+) -> None:
+    rows = {"rows": list(answered_run.rows()), "answers": list(answered_run.answers())}
+    name = "rows" if kind == "queries" else "answers"
+    rows[name] = [
         row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
-        for n in range(200)
-        for row in rows
-    )
-    html = render(hostile_run, hostile_dataset, rows=many)
-    assert len(html) < 150_000
+        for n in range(100)
+        for row in rows[name]
+    ]
+    assert len(render(answered_run, answered_dataset, **rows)) < 150_000
 
 
 def figures_of(*rows: QueryRow) -> QueryFigures:
@@ -259,28 +247,6 @@ def test_without_references_nothing_is_called_right_or_wrong(
         text = read_page((run.folder.path / "report.html").read_text()).text
         assert "right if undecided: " in text
         assert "Perhaps." in text
-
-
-def test_a_page_of_many_answers_stays_small(answered_run: Run, answered_dataset: Dataset) -> None:
-    rows = list(answered_run.answers())
-    many = (
-        row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
-        for n in range(100)
-        for row in rows
-    )
-    assert len(render(answered_run, answered_dataset, answers=many)) < 150_000
-
-
-def test_a_run_from_before_there_were_answers_is_still_shown(
-    plain_run: Run, hostile_dataset: Dataset
-) -> None:
-    new = ("answers", "judge", "judge_set", "counterfactuals", "ground_truth")
-    written = plain_run.report.model_dump(mode="json", exclude_unset=True)
-    config = plain_run.report.config.to_json()
-    written["config"] = {key: value for key, value in config.items() if key not in new}
-    text = read_page(render(plain_run, hostile_dataset, report=Report.model_validate(written))).text
-    assert "Metrics" in text
-    assert "Answers" not in text
 
 
 # --- searches ------------------------------------------------------------------------------------

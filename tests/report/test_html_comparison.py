@@ -11,7 +11,6 @@ from tests.run.test_trend import point
 from assay import Dataset, Run, compare_runs, evaluate
 from assay.evaluation.gates import regression_gate
 from assay.evaluation.leaderboard import make_board
-from assay.metrics.figures import parse_figure
 from assay.metrics.statistics import Estimate
 from assay.report.html import IN_FILE
 from assay.report.html_comparison import (
@@ -164,12 +163,6 @@ def inventing_agent(query: str, top_k: int) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def inventing_run(answered_dataset: Dataset, out: Path) -> Run:
     return evaluate(inventing_agent, answered_dataset, out=out, retries=0, answers=True)
-
-
-@pytest.mark.parametrize("name", ["poisoned", "poisoned_exfiltration", RATE])
-def test_only_rates_of_faults_are_better_lower(name: str) -> None:
-    assert not parse_figure(name).higher_is_better
-    assert all(parse_figure(each).higher_is_better for each in ("correctness", "criterion.polite"))
 
 
 def test_more_hallucinations_are_worse_wherever_a_direction_is_said(

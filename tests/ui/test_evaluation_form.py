@@ -23,10 +23,16 @@ DOCS = (
 )
 
 
-def test_no_option_is_missing_in_the_form() -> None:
+def test_every_option_is_in_the_form_with_its_label_and_help(server: httpx.Client) -> None:
     """Only the parts of a split evaluation cannot be entered: a page evaluates everything."""
-    shown = {setting.name for setting in form_settings()}
-    assert {each for each in settings() if each not in shown} == {"shard_index", "num_shards"}
+    page = read_page(server.get("/evaluate").text)
+    controls = [*page.tags("input"), *page.tags("select"), *page.tags("textarea")]
+    names = {each.get("name") for each in controls}
+    assert set(settings()) - names == {"shard_index", "num_shards"}
+    for setting in form_settings():
+        assert f"{setting.label}" in page.text
+        assert setting.help in page.text
+    assert server.get("/evaluations/new").headers["location"] == "/evaluate"
 
 
 def test_a_field_without_effect_is_told(tmp_path: Path) -> None:

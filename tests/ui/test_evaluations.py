@@ -19,7 +19,6 @@ from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
 from assay.net.sse import EventReader
 from assay.run.config import JudgeSettings, RunConfig
 from assay.run.folder import RunFolder
-from assay.run.settings import form_settings
 from assay.serve.ui import evaluations
 from assay.serve.ui.context import Ui
 from assay.serve.ui.evaluate import read_config, repeat_query
@@ -113,18 +112,6 @@ def test_a_wrong_form_comes_back_with_what_is_wrong(
     assert len(list(runs.iterdir())) == before
 
 
-def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client) -> None:
-    page = read_page(server.get("/evaluate").text)
-    controls = [*page.tags("input"), *page.tags("select"), *page.tags("textarea")]
-    names = {each.get("name") for each in controls}
-    for setting in form_settings():
-        assert setting.name in names
-        assert setting.label is not None
-        assert setting.label in page.text
-        assert setting.help in page.text
-        assert f"{setting.name}-help" in {each.get("id") for each in page.tags("p")}
-
-
 def test_one_query_is_tried_before_the_run(server: httpx.Client, folder: Path) -> None:
     before = server.get("/").text.count("<tr")
     answer = start(server, folder, target="python:target:nothing", answers="on", **{"try": "1"})
@@ -142,10 +129,6 @@ def test_one_query_is_tried_before_the_run(server: httpx.Client, folder: Path) -
     built_in = read_page(start(server, folder, target="builtin:bm25", **{"try": "1"}).text)
     assert re.search(r"words: \w+ \d", built_in.text), built_in.text
     assert server.get("/").text.count("<tr") == before
-
-
-def test_the_earlier_address_leads_to_the_form(server: httpx.Client) -> None:
-    assert server.get("/evaluations/new").headers["location"] == "/evaluate"
 
 
 def test_the_log_has_what_the_agent_says_without_secrets(
@@ -221,36 +204,6 @@ FULL = RunConfig(
 
 def test_a_run_fills_in_the_form_that_makes_it_again(tmp_path: Path) -> None:
     assert read_config(Ui(tmp_path), dict(parse_qsl(repeat_query(FULL)))) == FULL
-
-
-@pytest.mark.slow
-def test_answers_and_a_baseline_are_evaluated_from_the_form(
-    client: httpx.Client, folder: Path, out: Path
-) -> None:
-    answer = start(
-        client,
-        folder,
-        target="builtin:bm25",
-        dataset="notes",
-        num_queries="8",
-        answers="on",
-        counterfactuals="on",
-        baseline="python:target:nothing",
-        gates="correctness>=0.01",
-    )
-    assert answer.status_code == 303, answer.text
-    place = answer.headers["location"]
-    assert [name for name, _ in events(client, f"{place}/events")][-1] == "final"
-    run = RunFolder(out / client.get(place).headers["location"].rpartition("/")[2])
-    report = run.read_report()
-    assert report.target.name == "builtin:bm25"  # not the baseline, which came later
-    assert report.config.counterfactuals
-    assert report.answers is not None
-    assert report.answers.questions == 8
-    assert report.comparison is not None
-    page = client.get(f"/runs/{run.name}").text
-    assert "Answers" in page
-    assert "answers=on" in page  # in the link that fills in the form again
 
 
 def test_ending_the_server_ends_what_it_started(folder: Path, out: Path) -> None:

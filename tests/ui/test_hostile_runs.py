@@ -14,8 +14,6 @@ from urllib.parse import quote, urlencode
 import pytest
 from starlette.testclient import TestClient
 
-from assay.errors import RunError
-from assay.run.folder import RunFolder
 from assay.serve.ui.app import ui_app
 
 CANARY = "hunter2canary9f8e7d6c5b4a"
@@ -95,20 +93,13 @@ def test_no_text_of_a_run_acts_on_a_page(client: TestClient, copies: list[Path])
             assert harm not in answer.text, f"{page}: {harm!r}"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"null", b'{"a": ' + b"[" * 100_000, b'{"a": NaN}', b"\xff\xfe"],
-    ids=["empty", "null", "deep", "NaN", "bytes"],
-)
-def test_a_comparison_that_is_none_is_told_in_words(
-    client: TestClient, copies: list[Path], content: bytes
+def test_a_damaged_comparison_is_an_error_of_one_run(
+    client: TestClient, copies: list[Path]
 ) -> None:
-    (copies[0] / "comparison.json").write_bytes(content)
-    for page in pages_of(copies)[:4]:
-        answer = client.get(page)
-        assert answer.status_code in (200, 409, 422), page
-        assert "Traceback" not in answer.text
-    assert "comparison.json" in client.get(pages_of(copies)[3]).text
+    (copies[0] / "comparison.json").write_bytes(b"null")
+    answer = client.get(f"/runs/{copies[0].name}")
+    assert answer.status_code in (409, 422)
+    assert "comparison.json" in answer.text
     assert client.get("/").status_code == 200
 
 
@@ -132,52 +123,27 @@ def test_no_text_reaches_a_private_run_by_way_of_another(
     assert "private" in answer.text
 
 
-def trend_pages(copies: list[Path]) -> list[str]:
-    target = json.loads((copies[0] / "run.json").read_text())["target"]["name"]
-    asked = urlencode({"target": target})
-    return [f"/trends?{asked}", "/trends", "/?view=board"]
-
-
 def hostile_dates(document: dict[str, Any]) -> None:
     document["started"] = "9999-12-31T23:59:59-23:59"
     document["tags"] = {"cost_usd": "1e308"}
 
 
-def hostile_gate(document: dict[str, Any]) -> None:
-    passed = {"value": 1.0, "passed": True}
-    document["gates"] = [{"gate": f"ndcg@5>={bound}", **passed} for bound in ("1e999", "9" * 400)]
-
-
-def hostile_length(document: dict[str, Any]) -> None:
+def hostile_gates(document: dict[str, Any]) -> None:
     """Seconds per page where the time grows with the square of a length."""
     document["git"] = {"branch": "b" * 60_000, "commit": "c" * 60_000}
-    document["gates"] = [{"gate": f"a{' ' * 60_000}b", "value": 1.0, "passed": True}]
+    gates = ("ndcg@5>=1e999", f"ndcg@5>={'9' * 400}", f"a{' ' * 60_000}b")
+    document["gates"] = [{"gate": gate, "value": 1.0, "passed": True} for gate in gates]
 
 
-@pytest.mark.parametrize("by", [hostile_dates, hostile_gate, hostile_length])
+@pytest.mark.parametrize("by", [hostile_dates, hostile_gates])
 def test_a_trend_of_absurd_runs_is_drawn(
     client: TestClient, copies: list[Path], by: Change
 ) -> None:
     change(copies, by)
-    for page in trend_pages(copies):
+    for page in ("/trends", "/?view=board"):
         answer = client.get(page)
         assert answer.status_code == 200, page
         assert not re.search(r'"-?(?:inf|nan)', answer.text), page
-
-
-def test_numbers_that_no_figure_has_are_damage(client: TestClient, copies: list[Path]) -> None:
-    def raise_scores(document: dict[str, Any]) -> None:
-        for each in document.get("statistics", {}).values():
-            each |= {"mean": 1e308, "low": -1e308, "high": 1e308}
-
-    change(copies, raise_scores)
-    for page in [*pages_of(copies), *trend_pages(copies)]:
-        assert client.get(page).status_code in (200, 404, 409, 422), page
-    page = client.get(f"/runs/{copies[0].name}").text
-    assert f"{copies[0].name}/report.json" in page
-    assert "number above 1e+15" in page
-    with pytest.raises(RunError, match=r"number above 1e\+15"):
-        RunFolder(copies[0]).read_report()
 
 
 def test_no_text_of_a_run_acts_in_a_file(client: TestClient, copies: list[Path]) -> None:
@@ -207,7 +173,7 @@ def test_a_run_without_a_report_is_told_in_words(client: TestClient, copies: lis
     assert "no report yet" in answer.text
 
 
-@pytest.mark.parametrize("name", ['"; x="', "€ ü", "<b>&", "..x", "n" * 250])
+@pytest.mark.parametrize("name", ['"; x="', "€ ü <b>&", "..x", "n" * 250])
 def test_a_run_with_an_odd_name_has_every_page(
     client: TestClient, copies: list[Path], name: str
 ) -> None:
