@@ -9,7 +9,7 @@ import pytest
 
 from assay import Dataset, Document, Query, Run, evaluate
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.report.html import JudgedDocuments, QueryFigures, RunPage, render_run_page
+from assay.report.html import JudgedDocuments, QueryFigures, RunPage, render_page
 from assay.run.models import AnswerRow, QueryRow, Report
 
 SCRIPT = "<script>alert('x')</script>"
@@ -48,7 +48,7 @@ def render(
     told = run.answers() if answers is None else answers
     docs = JudgedDocuments(shown.config.top_k, shown.config.split, dataset)
     page = RunPage("x", shown, run.folder.read_header(), figures, docs, list(told))
-    return render_run_page(page)
+    return render_page("run_file.html", run=page, title=page.title)
 
 
 @pytest.fixture(scope="session")

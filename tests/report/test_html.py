@@ -23,10 +23,9 @@ from assay.report.html import (
     age,
     breakable,
     command_of,
-    moment,
     render_run,
 )
-from assay.report.numbers import ceiling, figure, interval
+from assay.report.numbers import ceiling, figure, interval, moment
 from assay.run.models import GitRecord, QueryRow
 
 
@@ -107,18 +106,19 @@ def test_a_run_that_ended_early_says_how_much_of_it_there_is(hostile_run: Run) -
     assert "assay eval --resume x" in page.text
 
 
-@pytest.mark.parametrize("kind", ["queries", "answers"])
+@pytest.mark.parametrize("kind", ["rows", "answers"])
 def test_the_page_of_a_long_run_stays_small(
     answered_run: Run, answered_dataset: Dataset, kind: str
 ) -> None:
-    rows = {"rows": list(answered_run.rows()), "answers": list(answered_run.answers())}
-    name = "rows" if kind == "queries" else "answers"
-    rows[name] = [
-        row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
-        for n in range(100)
-        for row in rows[name]
-    ]
-    assert len(render(answered_run, answered_dataset, **rows)) < 150_000
+    given: Any = list(answered_run.rows() if kind == "rows" else answered_run.answers())
+    many: dict[str, Any] = {
+        kind: [
+            row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
+            for n in range(100)
+            for row in given
+        ]
+    }
+    assert len(render(answered_run, answered_dataset, **many)) < 150_000
 
 
 def figures_of(*rows: QueryRow) -> QueryFigures:

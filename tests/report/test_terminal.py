@@ -12,6 +12,7 @@ from assay.report.terminal import (
     ScoreLine,
     gate_verdict,
     plain_text,
+    query_texts,
     render_comparison,
     render_report,
     scores_table,
@@ -76,7 +77,8 @@ def test_a_run_without_an_answer_has_its_cause_by_the_text_of_the_query_and_no_z
         raise RuntimeError("the index is closed")
 
     run = evaluate(broken, "notes", out=tmp_path, num_queries=2, retries=0)
-    text = " ".join(plain_text(render_report(run.report, path="x", rows=run.rows())).split())
+    shown = render_report(run.report, path="x", texts=query_texts(run.rows()))
+    text = " ".join(plain_text(shown).split())
     first = next(run.rows())
     assert "queries 0 of 2 answered failures agent error 2 for example “" in text
     assert f"{first.query_text[:20]}" in text

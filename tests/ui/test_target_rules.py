@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from assay.errors import AssayError
 from assay.net.outbound import OutboundPolicy
 from assay.run.config import RunConfig
-from assay.serve.ui.evaluate import checks_of
+from assay.serve.ui.evaluate import config_problems
 
 AT_HOME = OutboundPolicy.for_server("127.0.0.1")
 EXPOSED = OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000, example.org")
@@ -16,13 +15,8 @@ REST = "rest:http://example.org/?q={query}"
 
 def refused(policy: OutboundPolicy, **settings: Any) -> set[str]:
     """The fields of the form whose checks fail."""
-    found = set()
-    for name, check in checks_of(RunConfig(**{"target": "builtin:bm25", **settings}), policy):
-        try:
-            check()
-        except AssayError:
-            found.add(name)
-    return found
+    config = RunConfig(**{"target": "builtin:bm25", **settings})
+    return {name for name, problem in config_problems(config, policy) if problem}
 
 
 @pytest.mark.parametrize(

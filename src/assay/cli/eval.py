@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -292,15 +291,15 @@ def run_result(
 ) -> Result:
     """The run's tables, also kept in its folder, or its report as JSON."""
     from assay.evaluation.run import no_answers
-    from assay.report.terminal import plain_text, render_report
+    from assay.report.terminal import plain_text, query_texts, render_report
 
     if words := no_answers(run):  # before tables and advice that all follow from it
         warn(words)
     path = str(run.folder)
-    render = partial(render_report, run.report, path=path, metrics=metrics)
-    tables = render(gates=False, rows=chain(run.answers(), run.rows()))
-    summary = render(rows=chain(run.answers(), run.rows()))
-    run.folder.write_summary(plain_text(summary))
+    texts = query_texts(run.answers(), run.rows())
+    render = partial(render_report, run.report, path=path, metrics=metrics, texts=texts)
+    tables = render(gates=False)
+    run.folder.write_summary(plain_text(render()))
     return Result(run.folder.copy_report, [tables], exit_code, notes)
 
 

@@ -5,7 +5,6 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,7 +21,13 @@ from assay.report import export as formats
 from assay.report.console import facts_table
 from assay.report.export import TABLES, ExportedRun, write_rows
 from assay.report.numbers import with_interval
-from assay.report.terminal import render_comparison, render_report, render_worst, split_metrics
+from assay.report.terminal import (
+    query_texts,
+    render_comparison,
+    render_report,
+    render_worst,
+    split_metrics,
+)
 from assay.run.comparison import ComparedRun, compare_with_each, find_dataset
 from assay.run.folder import RunFolder, find_run, find_run_dataset
 from assay.run.listing import list_lines, parse_search, sort_lines
@@ -151,12 +156,10 @@ def report(
     found = folder.read_report()
     if worst is not None:
         return Result(folder.read_json(), [render_worst(found, folder.read_rows(), worst)])
-    table = render_report(
-        found,
-        path=str(folder),
-        metrics=metrics or (),
-        rows=chain(folder.read_answers(), folder.read_rows()),
-    )
+    texts = {}
+    if found.failures or found.answers:  # reading the rows of a large run takes seconds
+        texts = query_texts(folder.read_answers(), folder.read_rows())
+    table = render_report(found, path=str(folder), metrics=metrics or (), texts=texts)
     return Result(folder.read_json(), [table])
 
 

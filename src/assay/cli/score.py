@@ -352,7 +352,7 @@ def _score_answers(
 ) -> Result:
     """Score the rows of a file."""
     from assay.evaluation.answers.logged_rows import score_rows
-    from assay.report.terminal import render_answers
+    from assay.report.terminal import query_texts, render_answers
 
     named = parse_columns(columns, COLUMNS)
     with progress_bar() as progress:
@@ -367,7 +367,7 @@ def _score_answers(
     content: JsonObject = {"file": str(path), "answers": scored.report.model_dump(mode="json")}
     content |= {"gates": _gates_json(scored.gates), "skipped": list(scored.skipped)}
     exit_code = 3 if scored.report.trouble else 0 if scored.gates_passed else 1
-    text = [render_answers(scored.report, scored.rows())]
+    text = [render_answers(scored.report, query_texts(scored.rows()))]
     return Result(content, text, exit_code, map(gate_verdict, scored.gates))
 
 

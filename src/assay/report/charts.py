@@ -15,7 +15,16 @@ from html import escape
 from markupsafe import Markup
 
 from assay.metrics.figures import AnswerFigure, parse_figure
-from assay.report.numbers import count, counted, difference, dollars, duration, figure, interval
+from assay.report.numbers import (
+    count,
+    counted,
+    difference,
+    dollars,
+    duration,
+    figure,
+    interval,
+    moment,
+)
 from assay.run.listing import COST, JUDGE_COST, LATENCY, SLOW, RunLine
 from assay.run.searches import CurvePoint
 from assay.run.trend import TargetTrend, TrendSeries, is_score
@@ -367,12 +376,7 @@ def figure_words(name: str, value: float) -> str:
 def run_words(found: RunLine) -> str:
     """What tells a run apart: when, branch, commit, label."""
     where = f"{found.branch_title} {(found.git_commit or '')[:7]}".strip()
-    return ", ".join(filter(None, (moment_words(found.moment), where, found.label)))
-
-
-def moment_words(seconds: float) -> str:
-    """`2026-11-15 05:36 UTC` of seconds since 1970."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+    return ", ".join(filter(None, (moment(found.started or ""), where, found.label)))
 
 
 def branches_of(trend: TargetTrend) -> list[str]:

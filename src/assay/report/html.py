@@ -64,14 +64,13 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         finalize=_printable,
     )
-    names = ("figure", "ceiling", "count", "counted", "difference", "percent", "rate")
+    names = ("figure", "ceiling", "count", "counted", "difference", "moment", "percent", "rate")
     jinja.filters |= {name: getattr(numbers, name) for name in names}
     jinja.filters |= {
         "milliseconds": lambda ms: numbers.duration(None if ms is None else ms / 1000),
         "metric_name": charts.figure_title,
         "improvement": lambda difference, name: improvement(parse_figure(name), difference),
         "raw_json": lambda call: orjson.dumps(call.to_json(), option=orjson.OPT_INDENT_2).decode(),
-        "moment": moment,
         "age": age,
         "breakable": breakable,
     }
@@ -118,11 +117,6 @@ def breakable(name: str) -> Markup:
     """A name or address that a narrow window breaks after a mark, and not between letters."""
     shown = str(escape(printable(name)))
     return Markup(re.sub(r"(?<![/:._-])([/:._-]++)(?=\w)", r"\1<wbr>", shown))
-
-
-def moment(iso: str) -> str:
-    """`2026-11-15 05:36 UTC` of an ISO time; other text as it is."""
-    return f"{iso[:10]} {iso[11:16]} UTC" if len(iso) >= 16 else iso
 
 
 def age(iso: str | None) -> str:
@@ -435,19 +429,13 @@ class RunPage:
         }
         return [(name, name.capitalize()) for name, has_content in applies.items() if has_content]
 
-    def link(self, query_id: str) -> str:
-        """Where a query is shown; empty in a file that does not show it."""
+    def link(self, query_id: str, tab: str = "queries") -> str:
+        """Where a query, or the answer to it, is shown; empty in a file that does not show it."""
         if self.server:
-            return f"/runs/{self.name}?{urlencode({'tab': 'queries', 'query': query_id})}"
-        shown = any(row.query_id == query_id for row in self.figures.worst)
-        return f"#q-{anchor(query_id)}" if shown else ""
-
-    def answer_link(self, query_id: str) -> str:
-        """Where the answer to a query is shown; empty in a file that does not show it."""
-        if self.server:
-            return f"/runs/{self.name}?{urlencode({'tab': 'answers', 'query': query_id})}#panel"
-        shown = any(row.query_id == query_id for row in self.answers_in_file)
-        return f"#a-{anchor(query_id)}" if shown else ""
+            return f"/runs/{self.name}?{urlencode({'tab': tab, 'query': query_id})}#panel"
+        rows = self.answers_in_file if tab == "answers" else self.figures.worst
+        is_shown = any(row.query_id == query_id for row in rows)
+        return f"#{tab[0]}-{anchor(query_id)}" if is_shown else ""
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -490,11 +478,7 @@ def render_run(
     folder: RunFolder, dataset: Dataset | None, figures: QueryFigures | None = None
 ) -> str:
     """The page of a run as one file. Without `dataset` it has no grades, titles and texts."""
-    return render_run_page(RunPage.read(folder, dataset, figures=figures))
-
-
-def render_run_page(page: RunPage) -> str:
-    """One file from what the templates read."""
+    page = RunPage.read(folder, dataset, figures=figures)
     return render_page("run_file.html", run=page, title=page.title)
 
 

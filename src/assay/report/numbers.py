@@ -105,6 +105,11 @@ def duration(seconds: float | None) -> str:
     return f"{count(minutes // 60)} h {minutes % 60:02d} min"
 
 
+def moment(iso: str) -> str:
+    """`2026-11-15 05:36 UTC` of an ISO time; other text as it is."""
+    return f"{iso[:10]} {iso[11:16]} UTC" if len(iso) >= 16 else iso
+
+
 def dollars(value: float | None) -> str:
     """US dollars, with digits that mean something: `$12.30`, `$0.0042`, `<$0.0001`."""
     if value is None or math.isnan(value):

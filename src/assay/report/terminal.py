@@ -42,8 +42,6 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     from assay.run.models import AnswerRow, Comparison, GateResult, QueryRow, Report
     from assay.run.searches import SearchFigure, SearchReport, TrialsReport
 
-    Rows = Iterable[AnswerRow | QueryRow]
-
 _USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
 VIOLATIONS = {
     "duplicate": "repeated ids",
@@ -55,6 +53,7 @@ CONTEXTS: "Mapping[ContextName, str]" = {
     "no_context": "no document",
     "distractors": "the right documents among misleading ones",
 }
+_NO_TEXTS: Mapping[str, str] = {}
 _MAX_FINDINGS = 5
 _MAX_EXAMPLES = 2
 _LONG_WARM_UP = 5.0  # seconds; a shorter one is not worth a line
@@ -88,55 +87,44 @@ def render_report(
     path: str,
     metrics: Iterable[str] = (),
     gates: bool = True,
-    rows: "Rows" = (),
+    texts: Mapping[str, str] = _NO_TEXTS,
 ) -> RenderableType:
     """What a run measured: scores, failures, latency, gates, answers and the comparison.
 
     `metrics` are the names of those to show, or "all"; by default nDCG, Recall, MRR and Hit.
-    `rows` are those of answers and queries, for the texts of the queries that are named.
+    `texts` are those of queries by their ids, from `query_texts`.
     """
     target = report.target.called or report.target.agent or report.target.name
     title = f"{target} on {report.dataset.name} {report.dataset.split}, {report.track} track"
     title += ", model-made judgments" if report.dataset.judged_by else ""
     wanted, known = split_metrics(metrics), report.statistics
-    names: Iterable[str] = known if "all" in wanted else usual_names(known)
-    if wanted and "all" not in wanted:
-        full = [text if "@" in text else f"{text}@{report.config.top_k}" for text in wanted]
-        names = [parse_metric(text).slug for text in full]
-        for text, name in zip(wanted, names, strict=True):
-            if name not in known:
-                raise UsageError(f"the run has no {text}; it has {', '.join(known)}")
-    scores = [
-        ScoreLine(str(parse_figure(name)), row.mean, row.low, row.high, row.ceiling)
-        for name, row in ((name, known[name]) for name in names)
-    ]
+    full = [text if "@" in text else f"{text}@{report.config.top_k}" for text in wanted]
+    names = [parse_metric(text).slug for text in full if "all" not in wanted]
+    if missing := [name for name in names if name not in known]:
+        raise UsageError(f"the run has no {missing[0]}; it has {', '.join(known)}")
+    names = names or (list(known) if wanted else usual_names(known))
+    rows = [(str(parse_figure(name)), known[name]) for name in names]
+    scores = [ScoreLine(name, row.mean, row.low, row.high, row.ceiling) for name, row in rows]
     parts: list[RenderableType] = [Text(title, style="bold"), Text()]
     # A table of zeros would be read as scores of an agent that was never heard.
     parts += [scores_table(scores), Text()] if report.summary.successful_queries else []
-    examples = [example.partition(": ")[0] for example in report.failure_examples.values()]
-    examples += _example_ids(report.answers) if report.answers else ()
-    texts = _texts(examples, rows)
     parts.append(facts_table([*_facts(report, texts, gates=gates), ("run", path)]))
     if report.answers:
-        parts += [Text(), _answers(report.answers, texts)]
+        parts += [Text(), render_answers(report.answers, texts)]
     if report.comparison:
         parts += [Text(), render_comparison(report.comparison)]
     return Group(*parts)
 
 
-def _example_ids(answers: "AnswersReport") -> Iterator[str]:
-    return (each for finding in answers.findings for each in finding.query_ids[:1])
+def query_texts(*rows: "Iterable[AnswerRow] | Iterable[QueryRow]") -> dict[str, str]:
+    """What was asked, by id: `query_texts(run.answers(), run.rows())`."""
+    return {row.query_id: row.query_text for each in rows for row in each}
 
 
-def _texts(query_ids: Sequence[str], rows: "Rows") -> dict[str, str]:
-    """What to call these queries: an id may be a hash, which says nothing to a reader."""
-    wanted = set(query_ids)
-    named = ((row.query_id, row.query_text) for row in (rows if wanted else ()))
-    return {
-        query_id: f"“{shorten(text, 48, placeholder='…')}” ({query_id})"
-        for query_id, text in named
-        if query_id in wanted and text
-    }
+def _named(query_id: str, texts: Mapping[str, str]) -> str:
+    # By its text, too: an id may be a hash.
+    text = shorten(texts.get(query_id, ""), 48, placeholder="…")
+    return f"“{text}” ({query_id})" if text else query_id
 
 
 def plain_text(renderable: RenderableType) -> str:
@@ -243,9 +231,7 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
     return table
 
 
-def _facts(
-    report: "Report", texts: "Mapping[str, str]", *, gates: bool
-) -> Iterator[tuple[str, str]]:
+def _facts(report: "Report", texts: Mapping[str, str], *, gates: bool) -> Iterator[tuple[str, str]]:
     from assay.run.models import RunState
 
     summary, metric = report.summary, report.headline[0]
@@ -264,7 +250,7 @@ def _facts(
         yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
     for example in report.failure_examples.values():
         query_id, colon, said = example.partition(": ")
-        yield "", f"for example {texts.get(query_id, query_id)}{colon}{said}"
+        yield "", f"for example {_named(query_id, texts)}{colon}{said}"
     if report.dataset.judged_by:
         yield "judgments", report.dataset.judged_by
     unseen = report.unseen_queries
@@ -313,15 +299,10 @@ def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
         yield "", f"{were} asked again alone: {count(pacing.answered_again)} answered"
 
 
-def render_answers(answers: "AnswersReport", rows: "Rows" = ()) -> RenderableType:
-    """The metrics of answers, then which half of the agent causes the wrong ones.
-
-    `rows` are the answers, for the texts of the questions that are named.
-    """
-    return _answers(answers, _texts([*_example_ids(answers)], rows))
-
-
-def _answers(answers: "AnswersReport", texts: "Mapping[str, str]") -> RenderableType:
+def render_answers(
+    answers: "AnswersReport", texts: Mapping[str, str] = _NO_TEXTS
+) -> RenderableType:
+    """The metrics of answers, then which half of the agent causes the wrong ones."""
     table = figures_table(("answers", 19), "mean", "95% interval", "ceiling", "questions")
     for index, (name, row) in enumerate(answers.statistics.items()):
         table.add_row(
@@ -414,7 +395,7 @@ def answer_lines(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
             label = ""
 
 
-def _findings(answers: "AnswersReport", texts: "Mapping[str, str]") -> Iterator[tuple[str, str]]:
+def _findings(answers: "AnswersReport", texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """At most five lines; what a false alarm may explain comes last, as worth reading."""
     shown = answers.findings[:_MAX_FINDINGS]
     if len(answers.findings) > _MAX_FINDINGS:
@@ -422,7 +403,7 @@ def _findings(answers: "AnswersReport", texts: "Mapping[str, str]") -> Iterator[
     label = ""
     for finding in shown:
         before, label = label, "findings" if finding.sure else "worth reading"
-        named = "".join(f"; for example {texts.get(each, each)}" for each in finding.query_ids[:1])
+        named = "".join(f"; for example {_named(each, texts)}" for each in finding.query_ids[:1])
         yield "" if label == before else label, f"{finding.words}{named}"
     if more := len(answers.findings) - len(shown):
         yield "", f"and {counted(more, 'more finding')}: see the page of the run"

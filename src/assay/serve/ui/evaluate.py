@@ -11,8 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -194,7 +193,7 @@ def _form_page(
         if any(s.name in problems or given.get(s.name, "") != defaults[s.name] for s in settings)
     ]
     examples = [one for kind in TARGET_KINDS.values() for one in kind.examples]
-    allowed = [one for one in examples if not _problem(partial(require_permitted, one, ui.policy))]
+    allowed = [one for one in examples if not _problem(require_permitted, one, ui.policy)]
     known = sorted({line.target for line in ui.index.lines() if line.target})
     return ui.page(
         request,
@@ -257,15 +256,15 @@ def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
         first = str(error).partition(" ")[0]  # messages begin with the name of the setting
         fields = (each.name for each in form_settings() if each.name in (first, f"{first}s"))
         return {next(fields, ""): str(error)}
-    for name, check in checks_of(config, ui.policy):
-        if problem := _problem(check):
+    for name, problem in config_problems(config, ui.policy):
+        if problem:
             problems.setdefault(name, problem)
     return problems
 
 
-def _problem(check: Callable[[], object]) -> str:
+def _problem(check: Callable[..., object], *given: Any, **named: Any) -> str:
     try:
-        check()
+        check(*given, **named)
     except AssayError as error:
         return str(error)
     return ""
@@ -295,32 +294,23 @@ def require_permitted(target: str, policy: OutboundPolicy) -> None:
     check_permitted(parse_target(target), policy)
 
 
-def checks_of(
-    config: RunConfig, policy: OutboundPolicy
-) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What has to hold before an evaluation starts, with the field that it is about.
-
-    Each check raises an `AssayError` if it does not hold.
-    """
+def config_problems(config: RunConfig, policy: OutboundPolicy) -> Iterator[tuple[str, str]]:
+    """The fields that are checked before an evaluation starts, and what is wrong, or ""."""
     from assay.llm.providers.opening import open_model
 
     for name in ("target", "baseline", "search"):
         if name == "target" or getattr(config, name):
-            yield name, partial(require_permitted, getattr(config, name), policy)
+            yield name, _problem(require_permitted, getattr(config, name), policy)
     if policy.public_only:
         for name, problem in _forbidden(config, policy):
             words = "which remote visitors may not use; ask the operator to run it"
-            yield name, partial(_fail, f"{problem}, {words}")
-        yield "request", partial(require_public, http_request_settings(config), "")
+            yield name, f"{problem}, {words}"
+        yield "request", _problem(require_public, http_request_settings(config), "")
     for gate in config.gates:
-        yield "gates", partial(parse_gate, gate, config.top_k, config.compare_to)
-    yield "target", partial(require_used_settings, config, given=settings())
+        yield "gates", _problem(parse_gate, gate, config.top_k, config.compare_to)
+    yield "target", _problem(require_used_settings, config, given=settings())
     if config.judge:  # a wrong name is reported before the run, not after it
-        yield "judge", partial(open_model, config.judge)
-
-
-def _fail(problem: str) -> None:
-    raise UsageError(problem)
+        yield "judge", _problem(open_model, config.judge)
 
 
 def _forbidden(config: RunConfig, policy: OutboundPolicy) -> Iterator[tuple[str, str]]:

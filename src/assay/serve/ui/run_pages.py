@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from assay.report.html_comparison import (
     COMPARE_TABS,
     ComparedSide,
     ComparePage,
+    QueryChange,
     compare_page,
     render_compare_file,
 )
@@ -32,6 +33,8 @@ from assay.serve.ui.context import Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.evaluate import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 from assay.serve.ui.runs import COMPARED_LIMIT
+
+_Line = TypeVar("_Line", QueryLine, QueryChange)
 
 _MAX_OTHERS = 6
 _MAX_OFFERED = 40
@@ -94,13 +97,8 @@ async def run_page(request: Request) -> Response:
 
 def _query_list(request: Request, page: RunPage) -> dict[str, Any]:
     asked = asked_for(request, "q", "slice", "sort", "query")
-    lines, words, key = page.figures.lines, asked["q"].lower(), asked["slice"]
-    chosen = [
-        line
-        for line in lines
-        if words in f"{line.query_id} {line.text}".lower()
-        and (not key or any(found.key == key for found in line.slices))
-    ]
+    lines = page.figures.lines
+    chosen = _matching(lines, asked)
     sort = asked["sort"] or "score"
     value = _SORTS.get(sort.removeprefix("-"), _SORTS["score"])
     having = [line for line in chosen if value(line) is not None]
@@ -111,6 +109,17 @@ def _query_list(request: Request, page: RunPage) -> dict[str, Any]:
         "asked": {**asked, "sort": sort},
         "slices": [(found, sizes[found]) for found in ordered(sizes)],
     }
+
+
+def _matching(lines: Iterable[_Line], asked: Mapping[str, str]) -> list[_Line]:
+    """The queries that have the words and are in the slice that the address asks for."""
+    words, key = asked["q"].lower(), asked["slice"]
+    return [
+        line
+        for line in lines
+        if words in f"{line.query_id} {line.text}".lower()
+        and (not key or any(found.key == key for found in line.slices))
+    ]
 
 
 def _answer_list(request: Request, page: RunPage) -> dict[str, Any]:
@@ -195,13 +204,7 @@ async def comparison_page(request: Request) -> Response:
     ui = ui_of(request)
     page = await _compare(request, ui)
     asked = asked_for(request, "q", "slice", "query", "tab", "sort")
-    words, key = asked["q"].lower(), asked["slice"]
-    chosen = [
-        change
-        for change in page.queries
-        if words in f"{change.query_id} {change.text}".lower()
-        and (not key or any(found.key == key for found in change.slices))
-    ]
+    chosen = _matching(page.queries, asked)
     if asked["sort"] == "-gain":
         chosen.reverse()
     pages = slice_of(request, len(chosen))

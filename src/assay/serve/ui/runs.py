@@ -17,7 +17,7 @@ from assay.evaluation.leaderboard import Board, make_boards
 from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
-from assay.report.numbers import counted, interval
+from assay.report.numbers import counted, interval, moment
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search
 from assay.run.models import RunState
@@ -236,7 +236,7 @@ def trend_view(points: Sequence[RunLine], name: str) -> dict[str, Any]:
     trend = build_trend(points, name)
     rows = [
         (
-            charts.moment_words(found.moment),
+            moment(found.started or ""),
             found.branch_title,
             (found.git_commit or "")[:7],
             found.label or "",
