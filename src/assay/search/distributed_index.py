@@ -121,7 +121,7 @@ def _read_part(folder: Path) -> IndexPart:
 
 
 def take_vectors(folders: Iterable[Path], vectors: VectorCache) -> None:
-    """Copy the vectors of parts into the cache, except damaged ones."""
+    """Copy the vectors of parts into the cache."""
     for folder in folders:
         vectors.take_from(VectorCache(folder / _VECTORS))
 

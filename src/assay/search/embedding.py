@@ -257,12 +257,15 @@ class VectorCache:
         rows = [np.asarray(row, np.float32) for row in vectors.values()]
         _write(None, self._database, embedder.name, [_key(text) for text in vectors], rows)
 
-    def take_from(self, other: "VectorCache") -> int:
-        """Copy the intact vectors of another cache; how many there were."""
-        return other._database.use(partial(_copy_intact, insert=self._insert))
+    def take_from(self, other: "VectorCache") -> None:
+        """Copy the vectors of another cache; a damaged one is noticed when it is read."""
 
-    def _insert(self, rows: Sequence[tuple[str, bytes, bytes]]) -> None:
-        self._database.use(partial(_insert, rows=rows))
+        def copy(database: sqlite3.Connection) -> None:
+            found = database.execute(_STORED)
+            while rows := found.fetchmany(_ROWS_AT_ONCE):
+                self._database.use(partial(_insert, rows=rows))
+
+        other._database.use(copy)
 
 
 def _read(
@@ -292,24 +295,13 @@ def _write(
     keys: Sequence[bytes],
     vectors: Sequence[Vectors] | Vectors,
 ) -> None:
-    rows = [(embedder, key, row.tobytes()) for key, row in zip(keys, vectors, strict=True)]
+    found = zip(keys, (row.tobytes() for row in vectors), strict=True)
+    rows = [(embedder, key, vector + _checksum(key, vector)) for key, vector in found]
     database.use(partial(_insert, rows=rows))
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes]]) -> None:
-    sealed = [(embedder, key, vector + _checksum(key, vector)) for embedder, key, vector in rows]
-    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", sealed)
-
-
-def _copy_intact(
-    database: sqlite3.Connection, insert: Callable[[Sequence[tuple[str, bytes, bytes]]], None]
-) -> int:
-    found, taken = database.execute(_STORED), 0
-    while rows := found.fetchmany(_ROWS_AT_ONCE):
-        intact = [(*row[:2], vector) for row in rows if (vector := _intact(row)) is not None]
-        insert(intact)
-        taken += len(intact)
-    return taken
+    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
 
 def _intact(row: tuple[str, bytes, bytes]) -> bytes | None:

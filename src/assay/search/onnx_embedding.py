@@ -79,7 +79,7 @@ class OnnxEmbedder:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._workers = integer_setting("ASSAY_THREADS") or min(4, usable_cores())
-        self._model_name, self.name = name, f"{name} tokens={MAX_TOKENS}"
+        self.name = f"{name} tokens={MAX_TOKENS}"
         self._opening, self._pooling, self.prompts = session, pooling, prompts
 
     @cached_property
@@ -89,15 +89,8 @@ class OnnxEmbedder:
 
     @cached_property
     def _inputs(self) -> list[str]:
-        """The names of the model's inputs. Raises `SearchError` for one that embeds no text."""
-        inputs = [(one.name, one.type) for one in self._opening.result().get_inputs()]
-        known = {(name, "tensor(int64)") for name in _INPUTS}
-        if not known.issuperset(inputs) or "input_ids" not in dict(inputs):
-            raise SearchError(
-                f"the model {self._model_name} is not a supported sentence embedder: its inputs "
-                f"are {inputs}; expected int64 {', '.join(_INPUTS)}"
-            )
-        return [name for name, _ in inputs]
+        inputs = [one.name for one in self._opening.result().get_inputs()]
+        return [name for name in _INPUTS if name in inputs]
 
     @cached_property
     def count_tokens(self) -> TokenCounter:
@@ -213,7 +206,12 @@ def open_folder(folder: Path) -> OnnxEmbedder:
         pooling=pooling,
         prompts=Prompts.parse(_settings(folder / "config_sentence_transformers.json")),
     )
-    assert embedder.dimension  # raises if the model cannot embed
+    try:
+        assert embedder.dimension
+    except Exception as error:  # of the runtime, for other inputs or outputs
+        raise SearchError(
+            f"the model {name} is not a sentence embedder with int64 {', '.join(_INPUTS)}: {error}"
+        ) from None
     return embedder
 
 
