@@ -54,7 +54,7 @@ _WORDS_TO_TELL_BY = 30
 _UNSPACED_SCRIPTS = frozenset({"chinese", "japanese", "korean", "thai", "lao", "myanmar", "khmer"})
 
 # A longer run of letters is cut into words, as Lucene does. The signs of vowels in Indic scripts
-# are no letters to Python, and belong to the word all the same.
+# are not letters to Python, but belong to the word.
 _SIGNS = (
     "\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963\u0980-\u0983\u09bc-\u09d7\u0a00-\u0df4"
 )
@@ -127,7 +127,7 @@ class Analyzer:
         # English words stand in documents of every script.
         self._latin = DEFAULT_LANGUAGE if language in _NOT_LATIN else language
         known, none = _stop_words(), frozenset[str]()
-        # A word of another script is no word of this language: Russian ones are dropped everywhere.
+        # No word of this language is in another script: Russian stop words are dropped everywhere.
         languages = {language, self._latin, "russian"} if language != NO_LANGUAGE else ()
         self._stop = none.union(*(known.get(one, none) for one in languages))
         # A corpus repeats most of its words.
@@ -234,6 +234,6 @@ def _unaccented(word: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _script(letter: str) -> str:
-    """The script of a letter if it has a stemmer of its own; "" for Latin and all others."""
+    """The script of a letter if it has a stemmer; "" for Latin and all others."""
     script = unicodedata.name(letter, "").partition(" ")[0]
     return script if script in _SCRIPTS else ""

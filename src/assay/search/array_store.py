@@ -80,7 +80,7 @@ class ArrayStore:
         return writer_lock(self._home / "writer.lock", progress)
 
     def write(self, manifest: Manifest, parts: Iterable[EmbeddedPart]) -> None:
-        """Write an index, and remove those before it; who searches one has its files open."""
+        """Write an index and remove earlier ones; searches in progress have their files open."""
         path = self._home / manifest.key.digest()
         counts: list[int] = []
         spans: list[tuple[int, int]] = []

@@ -520,7 +520,7 @@ def _written(path: Path, dataset: Dataset, settings: Bm25Settings, progress: Pro
         seal(part, {"bm25": asdict(index.model)})
     name = path.name.rpartition("-")[0]
     for other in path.parent.iterdir():
-        # Of an earlier state of the documents or version; who searches it has its files open.
+        # Of earlier documents or another version. Searches in progress have its files open.
         if other.is_dir() and other != path and other.name.rpartition("-")[0] == name:
             shutil.rmtree(other, ignore_errors=True)
     return Bm25Index.open(path)

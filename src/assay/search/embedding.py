@@ -144,8 +144,8 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
 class TokenCounter:
     """TokenCounter(tokenizer)(["green tea"])  # [2], without special tokens
 
-    BERT's tokenizers look at each word by itself: what was counted once is looked up, which is ten
-    times as fast. `tokenizer`: without truncation.
+    BERT's tokenizers split each word independently of the others: the count of a known word is
+    looked up, ten times as fast. `tokenizer`: without truncation.
     """
 
     def __init__(self, tokenizer: "Tokenizer") -> None:

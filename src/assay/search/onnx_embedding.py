@@ -39,7 +39,7 @@ from assay.search.workers import integer_setting, usable_cores
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
-# Measured: a full text by itself is as quick as several together, and needs the least memory.
+# Measured: one full text at a time is as quick as several together, and needs the least memory.
 TOKENS_IN_A_BATCH = 256
 
 MODEL_PACKAGE = "agent_assay_minilm"
@@ -245,7 +245,7 @@ def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def pooled(output: NDArray[Any], pooling: str = "mean") -> Vectors:
-    """Vectors of length 1; a model may pool by itself (two axes)."""
+    """Vectors of length 1; some models pool themselves (two axes)."""
     if output.ndim == 3:
         output = output[:, 0] if pooling == "cls" else output.mean(1)
     norms = np.linalg.norm(output, axis=1, keepdims=True)
@@ -267,5 +267,5 @@ def open_session(
     source = model if isinstance(model, bytes) else str(model)
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # every fault of a model file has a class of its own
+    except Exception as error:  # each fault of a model file raises another class
         raise SearchError(f"the model {name} cannot be loaded: {error}") from None

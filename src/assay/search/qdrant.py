@@ -355,8 +355,8 @@ class FailoverClient:
     """Has the methods of a `QdrantClient`, each sent to the node that answered last, and to the
     next one if that does not respond.
 
-    A node that is asked in the place of another one has to belong to the same cluster: a server
-    that stands alone may have an older index under the same name.
+    Another node is asked only if it belongs to the same cluster: a standalone server may have an
+    older index under the same name.
 
     Parameters:
         clients: one for each node.

@@ -70,7 +70,7 @@ class LearnedRanking(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A judged query that spoke for a document. `overlap`: predicted, from 0 to 1."""
+    """A judged query that a document is relevant for. `overlap`: predicted, from 0 to 1."""
 
     query_id: str
     overlap: float
@@ -100,7 +100,7 @@ class Explanation:
             documents in `feedback`).
         terms: what each word of the query, as BM25 counts it, adds to the BM25 score.
         feedback: the documents that the query was moved towards, best first.
-        judged: for tuned, the judged queries that spoke for the document, most alike first.
+        judged: for tuned, the judged queries that it is relevant for, most alike first.
     """
 
     shares: Mapping[str, float] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class Retriever:
         return ("train",) if self._ranker else ()
 
     def close(self) -> None:
-        """Let go of the index: its files and connections close with the last one who has it."""
+        """Release the index: its files and connections close when nothing else uses it."""
         self._index = None
 
     def __enter__(self) -> "Retriever":

@@ -89,7 +89,7 @@ class TunedRanker:
     def judged_for(
         self, text: str, vector: Floats, documents: Sequence[int]
     ) -> list[tuple[JudgedQuery, ...]]:
-        """For each document, the judged queries that spoke for it, most alike first."""
+        """For each document, the judged queries that it is relevant for, most alike first."""
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
         (neighbours,), features = compare_with_judged(self.memory, first)

@@ -105,7 +105,7 @@ def _content_signals(
 
 
 def _judged_signals(memory: Memory, questions: QueryFeatures, likenesses: Signals) -> Signals:
-    """Judgments of similar queries, passed on; and what is known of a bundle by itself."""
+    """What judgments of similar queries say of each bundle, and its size and popularity."""
     weights: Signals = {}
     for sharpness in (8, 15):
         near = np.exp(sharpness * (likenesses["meaning"] - 1))

@@ -196,7 +196,7 @@ def _cascade(
 
 
 def _ensemble(trees: Sequence[JsonObject], sets: int, source: str, target: str) -> "NodeProto":
-    """The lists that the operator wants: one entry for each node, those of leaves apart."""
+    """The operator takes lists with one entry for each node, and others for the leaves."""
     from onnx.helper import make_node
 
     # Tree, number in it, feature (below 0 for a leaf), threshold, and the nodes below.

@@ -4,9 +4,9 @@ The number of trees, and how far the tuned ranking is trusted with queries unlik
 are chosen here too: over all held-out queries, those of train (each ranked by a set of trees that
 learned without it) and of dev.
 
-A predicted overlap alone trusts too much: where queries mostly have one relevant document, a high
-one is often wrong, and means another thing in each data set. The held-out queries, of which it is
-known whether a relevant document is remembered, turn it into a probability.
+A predicted overlap alone trusts too much: if queries mostly have one relevant document, a high one
+is often wrong, and its meaning differs by data set. For the held-out queries it is known whether a
+relevant document is remembered: they turn the overlap into a probability.
 """
 
 from collections.abc import Callable, Sequence
