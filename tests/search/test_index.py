@@ -34,15 +34,6 @@ def built(store: Store, documents: object, embedder: WordEmbedder) -> tuple[bool
     return report.rebuilt, report.embedded
 
 
-def test_the_same_documents_again_embed_and_write_nothing(
-    store: Store, embedder: WordEmbedder
-) -> None:
-    assert built(store, DOCUMENTS, embedder)[0]
-    embedder.seen.clear()
-    assert built(store, DOCUMENTS, embedder) == (False, 0)
-    assert embedder.seen == []
-
-
 def test_only_what_changed_is_embedded(store: Store, embedder: WordEmbedder) -> None:
     built(store, DOCUMENTS, embedder)
     embedder.seen.clear()

@@ -168,12 +168,6 @@ def test_words_that_are_looked_up_have_the_tokenizers_counts(text: str) -> None:
     assert COUNTER([text]) == COUNTER([text]) == [whole]
 
 
-def test_progress_reaches_the_end(builtin: OnnxEmbedder) -> None:
-    told: list[tuple[int, int | None]] = []
-    builtin.embed(["tea"] * 30, lambda _what, done, total: told.append((done, total)))
-    assert told[-1] == (30, 30)
-
-
 def test_batches_hold_rows_of_equal_length_and_few_tokens() -> None:
     lengths = [256, 3, 250, 7, 4, 256, 100] * 20
     batches = list(batches_by_length(lengths))

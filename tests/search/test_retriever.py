@@ -231,14 +231,6 @@ def test_an_explanation_has_the_hits_of_a_search_and_shares_that_add_up(
         assert sum(why.shares.values()) == pytest.approx(hit.score, abs=1e-5)
 
 
-def test_words_are_weighed_as_bm25_weighs_them(retriever: Retriever) -> None:
-    ((hit, why),) = retriever.explain("roasted beans and saffron", 1, mode="bm25")
-    assert hit.doc_id == "coffee"
-    assert set(why.terms) == {"roast", "bean"}
-    total = sum(why.terms.values())
-    assert hit.score == pytest.approx(total / (total + 4.5), abs=1e-6)
-
-
 def test_hybrid_names_the_documents_that_it_moved_towards(retriever: Retriever) -> None:
     explained = retriever.explain("green tea in hot water", 5)
     first, why = explained[0]
