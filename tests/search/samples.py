@@ -29,18 +29,9 @@ class WordEmbedder:
     name: str = "words"
     max_tokens: int = 24
     seen: list[str] = field(default_factory=list)
-
-    @property
-    def dimension(self) -> int:
-        return _DIMENSION
-
-    @property
-    def prompts(self) -> Prompts:
-        return NO_PROMPTS
-
-    @property
-    def texts_at_once(self) -> int:
-        return embedding.TEXTS_UNTIL_SAVED
+    dimension: int = _DIMENSION
+    prompts: Prompts = NO_PROMPTS
+    texts_at_once: int = 256
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(_words(text)) for text in texts]

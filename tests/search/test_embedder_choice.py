@@ -98,12 +98,7 @@ def test_a_model_without_its_kind_is_refused_with_the_kind() -> None:
 def test_prompts_stand_before_queries_and_documents() -> None:
     from assay.search.embedding import Prompts
 
-    class Prompted(WordEmbedder):
-        @property
-        def prompts(self) -> Prompts:
-            return Prompts(query="query: ", document="passage: ")
-
-    embedder = Prompted("prompted")
+    embedder = WordEmbedder("prompted", prompts=Prompts("query: ", "passage: "))
     with open_retriever(DATASET, embedder=embedder) as retriever:
         assert embedder.seen
         assert all(text.startswith("passage: ") for text in embedder.seen)

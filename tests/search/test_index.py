@@ -162,10 +162,9 @@ def test_a_corpus_on_the_disk_is_indexed_by_several_processes(
     assert stored.corpus_fingerprint == corpus(documents).corpus_fingerprint
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 40)
-    monkeypatch.setattr("assay.search.embedding.TEXTS_UNTIL_SAVED", 40)
     split: list[object] = []
     monkeypatch.setattr(index_module, "split_documents", lambda *given: split.append(given))
-    report = build_index(stored, WordEmbedder(), store)
+    report = build_index(stored, WordEmbedder(texts_at_once=40), store)
     assert (report.documents, report.rebuilt, split) == (150, True, [])
     monkeypatch.undo()
     with open_retriever(stored, embedder=WordEmbedder(), store=store) as large:

@@ -404,10 +404,6 @@ class KillsWhileEmbedding(WordEmbedder):
     node: QdrantServer
     calls = 0
 
-    @property
-    def texts_at_once(self) -> int:
-        return 20
-
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         self.calls += 1
         if self.calls == 2:
@@ -423,7 +419,7 @@ def test_an_index_is_built_while_a_node_dies(
     embedder: WordEmbedder,
 ) -> None:
     monkeypatch.setattr(index, "_DOCUMENTS_AT_ONCE", 20)
-    dying = KillsWhileEmbedding()
+    dying = KillsWhileEmbedding(texts_at_once=20)
     dying.node = cluster[0]
     store = _store(cluster, "dying", 3)
     assert build_index(corpus(_MANY), dying, store).documents == len(_MANY)

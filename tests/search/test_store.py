@@ -27,10 +27,7 @@ class StyleEmbedder(WordEmbedder):
 
     name: str = "style"
     max_tokens: int = 64
-
-    @property
-    def dimension(self) -> int:
-        return 8
+    dimension: int = 8
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         vectors = np.full((len(texts), 8), 0.01, np.float32)

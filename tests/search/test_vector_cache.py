@@ -34,10 +34,7 @@ def test_a_text_that_comes_twice_among_many_is_not_called_damaged(
     assert not caplog.messages
 
 
-def test_what_was_done_before_a_failure_is_kept(
-    tmp_path: Path, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("assay.search.embedding.TEXTS_UNTIL_SAVED", 10)
+def test_what_was_done_before_a_failure_is_kept(tmp_path: Path, embedder: WordEmbedder) -> None:
     texts = [f"text {i}" for i in range(25)]
 
     class Failing(WordEmbedder):
@@ -47,7 +44,7 @@ def test_what_was_done_before_a_failure_is_kept(
             return super().embed(texts, progress)
 
     with pytest.raises(SearchError, match="out of reach"):
-        VectorCache(tmp_path / "vectors").embed(texts, Failing())
+        VectorCache(tmp_path / "vectors").embed(texts, Failing(texts_at_once=10))
     VectorCache(tmp_path / "vectors").embed(texts, embedder)
     assert embedder.seen == texts[20:]
 

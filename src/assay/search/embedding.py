@@ -50,27 +50,23 @@ TEXTS_UNTIL_SAVED = 256
 
 
 class Embedder(Protocol):
-    """Safe to call from several threads at once."""
+    """Safe to call from several threads at once.
 
-    @property
-    def name(self) -> str:
-        """Says model and settings: vectors are cached by it, an index is refused by it."""
+    Parameters:
+        name: says model and settings: vectors are cached by it, an index is refused by it.
+        max_tokens: where the model stops reading; longer documents are split.
+        prompts: put before a query, and before a document, by the caller of `embed`.
+        texts_at_once: how many texts are worth one call of `embed`; a kill loses at most these.
+    """
+
+    name: str
+    max_tokens: int
+    prompts: Prompts
+    texts_at_once: int
 
     @property
     def dimension(self) -> int:
         """How many numbers a vector has."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Where the model stops reading; longer documents are split."""
-
-    @property
-    def prompts(self) -> Prompts:
-        """Put before a query, and before a document, by the caller of `embed`."""
-
-    @property
-    def texts_at_once(self) -> int:
-        """How many texts are worth one call of `embed`; a kill loses at most these."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, without the marks that the model puts around it."""

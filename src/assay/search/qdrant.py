@@ -159,21 +159,14 @@ class ServerStore:
 
     def _live(self) -> str | None:
         with server_errors(self._url):
-            live = self._aliased()
-            # Qdrant says of an alias, too, that it exists; another builder may just have made it.
-            if live is None and self._client.collection_exists(self._alias):
-                live = self._aliased()
-                if live is None:
-                    raise SearchError(
-                        f"{self.where} is a collection that Assay did not create; set "
-                        "COLLECTION_NAME to another name"
-                    )
-        return live
-
-    def _aliased(self) -> str | None:
-        aliases = self._client.get_aliases().aliases
-        names = [one.collection_name for one in aliases if one.alias_name == self._alias]
-        return names[0] if names else None
+            aliases = self._client.get_aliases().aliases
+            collections = {one.name for one in self._client.get_collections().collections}
+        if self._alias in collections:  # which has no aliases among them
+            raise SearchError(
+                f"{self.where} is a collection that Assay did not create; set COLLECTION_NAME to "
+                "another name"
+            )
+        return {one.alias_name: one.collection_name for one in aliases}.get(self._alias)
 
 
 def _points(part: EmbeddedPart) -> Iterator[models.PointStruct]:
