@@ -55,19 +55,6 @@ async def failure(answer: Answer, **options: Any) -> AgentFailure:
     return caught.value
 
 
-async def test_a_question_is_one_text_part_of_json_with_an_int() -> None:
-    calls: list[dict[str, Any]] = []
-
-    def answer(call: dict[str, Any]) -> Response:
-        calls.append(call)
-        return JSONResponse(done(call))
-
-    assert await asked(answer) == ["d1"]
-    (part,) = calls[0]["params"]["message"]["parts"]
-    assert part["text"] == '{"query":"secret question","top_k":3}'
-    assert calls[0]["method"] == "SendMessage"
-
-
 @pytest.mark.parametrize("path", ["/.well-known/agent.json", "/"])
 async def test_a_card_is_found_where_older_agents_put_it(path: str) -> None:
     async with running(agent_app(lambda call: JSONResponse(done(call)), path)) as url:
@@ -156,28 +143,3 @@ async def test_an_error_may_come_in_the_middle_of_a_stream() -> None:
         return Response(content, media_type="text/event-stream")
 
     assert str(await failure(answer, streaming=True)) == "error -32603"
-
-
-async def test_a_token_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str | None] = []
-
-    async def elsewhere(request: Request) -> Response:
-        seen.append(request.headers.get("authorization"))
-        return JSONResponse(done(await request.json()))
-
-    monkeypatch.setenv("AGENT_TOKEN", "sesame")
-    async with running(Starlette(routes=[Route("/", elsewhere, methods=["POST"])])) as other:
-
-        async def card(request: Request) -> Response:
-            interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": other}
-            return JSONResponse({"name": "test", "supportedInterfaces": [interface]})
-
-        app = Starlette(routes=[Route("/.well-known/agent-card.json", card)])
-        async with running(app) as url:
-            agent = A2AAgent(url)
-            await agent.open()
-            try:
-                await agent.ask("q", 1)
-            finally:
-                await agent.close()
-    assert seen == [None]

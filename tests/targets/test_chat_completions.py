@@ -165,8 +165,6 @@ async def test_a_stream_that_breaks_off_is_a_failure(
     assert words in f"{caught.value} {caught.value.said}"
 
 
-def test_what_cannot_work_is_refused() -> None:
+def test_additions_to_the_request_are_an_object() -> None:
     with pytest.raises(UsageError, match="must be a JSON object"):
         agent_for("http://h/v1", body="[1]")
-    with pytest.raises(UsageError, match="names an argument of an MCP tool"):
-        agent_for("http://h/v1", "query=q")

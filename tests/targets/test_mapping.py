@@ -8,7 +8,7 @@ import pytest
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import ContextChunk
 from assay.run.config import RunConfig
-from assay.targets.answer_reader import AnswerReader, Received, parse_mapping, validate_keys
+from assay.targets.answer_reader import AnswerReader, Received, parse_mapping
 from assay.targets.protocol import AgentAnswer
 
 HITS = {"hits": {"total": 2, "hits": [{"_id": "d1", "_score": 2.5}, {"_id": 7, "_score": 1}]}}
@@ -41,7 +41,6 @@ def test_ids_and_scores_are_read_by_expressions_and_numbers_become_text() -> Non
             "payload.items[].docno",
             ("1", "2"),
         ),
-        ({"a": "x"}, "[a]", ("x",)),
         ({"n": 0}, "hits[].id || `[]`", ()),
         ({"hits": []}, "hits[].id", ()),
         (
@@ -63,19 +62,6 @@ def test_a_pattern_finds_ids_in_text_in_their_order_and_each_once() -> None:
     assert read(prose, r"ids=re:(MED-\d{1,2})").doc_ids == ("MED-2", "MED-1")
     text = json.dumps({"result": json.dumps([{"doc_id": "a,b"}])})
     assert read(text, r'ids=re:doc_id\\": \\"([^"\\]+)').doc_ids == ("a,b",)
-
-
-def test_answer_citations_texts_and_contexts_are_read() -> None:
-    value = {
-        "out": {"text": "Yes.", "refs": ["d1"], "used": ["passage"]},
-        "docs": [{"id": "d1", "title": "T", "body": "B"}],
-    }
-    answer = read(
-        value,
-        *("ids=docs[].id", "answer=out.text", "citations=out.refs", "titles=docs[].title"),
-        *("texts=docs[].body", "contexts=out.used"),
-    )
-    assert answer == AgentAnswer(("d1",), "Yes.", ("d1",), contexts=(ContextChunk("passage"),))
 
 
 def test_the_texts_of_the_documents_are_the_passages_of_an_answer() -> None:
@@ -135,11 +121,6 @@ def test_what_is_not_understood_is_refused_with_the_mapping_that_reads_it(
     assert read(value, mapping, known=NUMBERS).doc_ids == ("17", "3")
 
 
-def test_ids_that_are_the_names_of_files_are_found_in_paths() -> None:
-    value = [{"source": "s3://kb/a%20b.md?v=2"}, {"source": "/data/c.pdf"}]
-    assert read(value, known=("a b.md", "c.pdf")).doc_ids == ("a b.md", "c.pdf")
-
-
 def test_without_ids_they_are_detected_by_the_data_set() -> None:
     value = {"hits": [{"id": 9, "source": "d1"}, {"id": 8, "source": "d2"}]}
     assert read(value, known=("d1", "d2")).doc_ids == ("d1", "d2")
@@ -151,9 +132,7 @@ def test_without_ids_they_are_detected_by_the_data_set() -> None:
     [
         ({"hits": {"n": 1}}, "ids=hits", ["yields an object, not a list", '{"hits": {"n": 1}}']),
         ({"a": 1}, "ids=hits[].id", ["yields nothing", '{"a": 1}', "|| `[]`"]),
-        ({"ids": [["a"]]}, "ids=ids", ["a list as item 1"]),
         ({"ids": [{"x": 1}]}, "ids=ids", ["an object as item 1"]),
-        ({"ids": ["a", True]}, "ids=ids", ["true or false as item 2"]),
         ({"ids": ["a", 1.5]}, "ids=ids", ["a number (1.5) as item 2"]),
         ({"id": "a"}, "ids=id", ["yields a text, not a list"]),
         ("<html>no</html>", "ids=ids", ["not JSON", "<html>no</html>", "ids=re:PATTERN"]),
@@ -176,10 +155,8 @@ def test_a_mapping_that_does_not_fit_says_what_came_and_what_to_write(
         ("ids=hits[", "is not an expression"),
         ("ids=" + "(" * 10_000, "is not an expression"),
         ("ids=re:abc", "it has 0 groups"),
-        ("ids=re:(a)(b)", "has 2 groups"),
         ("ids=re:(", "is not an expression"),
         ("id=hits", "'id=hits' is not KEY=EXPR; KEY is one of ids, scores"),
-        ("arg.=x", "is not KEY=EXPR"),
     ],
 )
 def test_a_mapping_that_cannot_be_one_is_refused_before_the_run(text: str, words: str) -> None:
@@ -195,11 +172,6 @@ def test_values_may_have_commas_and_the_last_counts() -> None:
     }
     assert parse_mapping([r"ids=re:x{1,2}(\d+),ids=y"]) == {"ids": r"re:x{1,2}(\d+),ids=y"}
     assert parse_mapping(["ids=a", "ids=b"]) == {"ids": "b"}
-
-
-def test_arguments_of_a_tool_are_refused_for_other_targets() -> None:
-    with pytest.raises(UsageError, match=r"query=.* names an argument of an MCP tool, which rest:"):
-        validate_keys({"query": "q"}, "rest")
 
 
 def test_runs_from_before_the_option_was_repeatable_still_open() -> None:
@@ -229,11 +201,9 @@ def test_results_without_an_id_do_not_let_others_move_up(expression: str) -> Non
     ("expression", "ids"),
     [
         ("hits[].[id || 'none'][]", ("a", "none", "b")),
-        ('hits[].[id || `"none"`][]', ("a", "none", "b")),
         ("hits[?id].id", ("a", "b")),
         ("hits[].id | [0:1]", ("a",)),
         ("missing[].id || `[]`", ()),
-        ("hits[?id].id || `[]`", ("a", "b")),
     ],
 )
 def test_results_without_an_id_hold_their_place_or_are_left_out(
@@ -241,9 +211,3 @@ def test_results_without_an_id_hold_their_place_or_are_left_out(
 ) -> None:
     value = {"hits": [{"id": "a"}, {"id": None}, {"id": "b"}]}
     assert AnswerReader({"ids": expression}).ids(Received("", value)) == ids
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_json_may_have_a_byte_order_mark(encoding: str) -> None:
-    received = Received.from_text('{"ids": ["ä", "b"]}'.encode(encoding))
-    assert AnswerReader({"ids": "ids"}).ids(received) == ("ä", "b")

@@ -1,13 +1,21 @@
-"""Which tool searches and how it is called: from its schema, or as the user says."""
+"""The search tool of an MCP server: found by its schema, called, and its result read."""
 
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
-from mcp_types import Tool
+from mcp.client._memory import InMemoryTransport
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent, Tool
+from pydantic import BaseModel
 
-from assay.errors import TargetError
-from assay.targets.answer_reader import parse_mapping
-from assay.targets.mcp import find_search_tool
+from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.targets import AgentAnswer
+from assay.targets.answer_reader import AnswerReader, parse_mapping
+from assay.targets.mcp import McpAgent, find_search_tool, read_result
+from assay.targets.mcp_connection import Server
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -21,15 +29,12 @@ def tool(name: str, about: str = "", required: tuple[str, ...] = (), **arguments
 @pytest.mark.parametrize(
     ("arguments", "query", "top_k"),
     [
-        ({"query": TEXT, "top_k": NUMBER}, "query", "top_k"),
-        ({"q": TEXT, "limit": NUMBER}, "q", "limit"),
-        ({"text": TEXT, "k": NUMBER, "offset": NUMBER}, "text", "k"),
         ({"filter": TEXT, "question": TEXT, "numResults": NUMBER}, "question", "numResults"),
         ({"searchQuery": TEXT, "max_results": {"type": "number"}}, "searchQuery", "max_results"),
         ({"query": {"anyOf": [TEXT, {"type": "null"}]}, "n": NUMBER}, "query", "n"),
         ({"query": {"type": ["string", "null"]}, "limit": TEXT}, "query", None),
         ({"query": TEXT, "maxHits": NUMBER, "page": NUMBER}, "query", "maxHits"),
-        ({"query": TEXT}, "query", None),
+        ({"query": TEXT, "more": {"$ref": "#"}}, "query", None),
     ],
 )
 def test_arguments_are_found_by_their_names(
@@ -52,6 +57,9 @@ def test_a_server_without_a_search_tool_is_refused() -> None:
         find_search_tool([tool("add", a=NUMBER)], "", {})
     with pytest.raises(TargetError, match="has no argument that looks like a query"):
         find_search_tool([tool("add", a=NUMBER)], "add", {})
+    for key in ("query", "top_k"):
+        with pytest.raises(TargetError, match="tool 'search' has no argument 'words'"):
+            find_search_tool([tool("search", query=TEXT)], "", {key: "words"})
 
 
 def test_the_user_can_say_what_is_what() -> None:
@@ -61,20 +69,16 @@ def test_the_user_can_say_what_is_what() -> None:
             "arg.filter.year.from=2020",
         ]
     )
-    tools = [tool("x", "", ("words", "lang"), words=TEXT, amount=NUMBER, lang=TEXT)]
+    limited = {**NUMBER, "maximum": 20}
+    tools = [tool("x", "", ("words", "lang"), words=TEXT, amount=limited, lang=TEXT)]
     found = find_search_tool(tools, "x", mapping)
-    assert found.arguments("coffee", 3) == {
+    assert found.arguments("coffee", 300) == {
         "words": "coffee",
-        "amount": 3,
+        "amount": 20,
         "lang": "en",
         "deep": True,
         "filter": {"year": {"from": 2020}},
     }
-
-
-def test_more_than_the_tool_takes_is_not_asked_for() -> None:
-    found = find_search_tool([tool("s", query=TEXT, k={**NUMBER, "maximum": 20})], "s", {})
-    assert found.arguments("x", 100) == {"query": "x", "k": 20}
 
 
 @pytest.mark.parametrize("name", ["collection_name", "query_type", "queryId", "path"])
@@ -105,7 +109,170 @@ def test_arguments_of_an_inner_object_are_found_through_references() -> None:
     assert found.arguments("x", 3) == {"params": {"index": "5", "query": "x", "limit": 3}}
 
 
-def test_a_schema_that_refers_to_itself_ends() -> None:
-    loop = {"type": "object", "properties": {"query": TEXT, "more": {"$ref": "#"}}}
-    tools = [Tool(name="search", input_schema=loop)]
-    assert find_search_tool(tools, "", {}).query.name == "query"
+FOUND = ("note-7", "note-2", "note-5")
+
+
+def hits(limit: int) -> list[dict[str, Any]]:
+    return [{"doc_id": each, "title": "Tea", "score": 0.5} for each in FOUND[:limit]]
+
+
+class Note(BaseModel):
+    note_id: str
+
+
+class Notes(BaseModel):
+    total: int
+    notes: list[Note]
+
+
+def search(query: str, limit: int = 3) -> str:
+    return json.dumps({"results": hits(limit)})
+
+
+def find_ids(q: str, k: int = 3) -> list[str]:
+    return list(FOUND[:k])
+
+
+def retrieve(question: str, max_results: int = 3) -> Notes:
+    return Notes(total=3, notes=[Note(note_id=each) for each in FOUND[:max_results]])
+
+
+def search_markdown(query: str, limit: int = 3) -> str:
+    return "# Results\n" + "\n".join(f"1. **Tea** (id: {each})" for each in FOUND[:limit])
+
+
+def search_blocks(query: str) -> CallToolResult:
+    texts = ["Found 3 notes:", *map(json.dumps, hits(3))]
+    return CallToolResult(content=[TextContent(type="text", text=each) for each in texts])
+
+
+def query_documents(
+    collection_name: str, query_texts: list[str], n_results: int = 3
+) -> dict[str, Any]:
+    ids = [list(FOUND[:n_results]) for _ in query_texts]
+    return {"ids": ids, "documents": [["Tea"] * 3], "distances": [[0.1] * 3]}
+
+
+class InProcess(Server):
+    """A server in this process."""
+
+    handshakes = ("legacy",)
+
+    def __init__(self, tool: Callable[..., Any]) -> None:
+        self._server: MCPServer[Any] = MCPServer("notes")
+        self._server.add_tool(tool, structured_output=None if tool != search_blocks else False)
+
+    def connect(self) -> AbstractAsyncContextManager[Any]:
+        return InMemoryTransport(self._server)
+
+
+@asynccontextmanager
+async def opened(tool: Callable[..., Any], *mapping: str) -> AsyncIterator[McpAgent]:
+    agent = McpAgent("x", InProcess(tool), mapping=parse_mapping(mapping), known=FOUND)
+    try:
+        await agent.open()
+        yield agent
+    finally:
+        await agent.close()
+
+
+@pytest.mark.parametrize(
+    ("tool", "mapping", "used"),
+    [
+        (search, (), "query as 'query', top_k as 'limit'"),
+        (find_ids, (), "query as 'q', top_k as 'k'"),
+        (retrieve, (), "query as 'question', top_k as 'max_results'"),
+        (search_markdown, (r"ids=re:\(id: ([^)]+)\)",), "top_k as 'limit'"),
+        (search_blocks, (), "query as 'query', no top_k"),
+        (query_documents, ("arg.collection_name=notes",), "query as 'query_texts' (a list)"),
+    ],
+)
+async def test_a_tool_is_measured(
+    tool: Callable[..., Any], mapping: tuple[str, ...], used: str
+) -> None:
+    async with opened(tool, *mapping) as agent:
+        assert used in agent.info.details
+        assert (await agent.ask("coffee", 2)).doc_ids == FOUND[:2]
+
+
+async def test_text_is_refused_with_the_pattern_that_reads_it() -> None:
+    async with opened(search_markdown) as agent:
+        with pytest.raises(AgentFailure, match="--map 'ids=re:") as caught:
+            await agent.ask("coffee", 3)
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+    suggestion = str(caught.value).rpartition("--map '")[2].rstrip("'")
+    async with opened(search_markdown, suggestion) as agent:
+        assert (await agent.ask("coffee", 3)).doc_ids == FOUND
+
+
+KNOWN = {"MED-1", "MED-2"}
+ROWS = [{"doc_id": "MED-1", "score": 1.0}, {"doc_id": "MED-2", "score": 0.5}]
+
+
+def structured(value: Any) -> CallToolResult:
+    return CallToolResult(content=[], structured_content=value)
+
+
+def texts(*values: str) -> CallToolResult:
+    content: list[ContentBlock] = [TextContent(type="text", text=value) for value in values]
+    return CallToolResult(content=content)
+
+
+def read(result: CallToolResult, **mapping: str) -> AgentAnswer:
+    return read_result(result, AnswerReader(mapping, KNOWN))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"results": ROWS},
+        {"result": ROWS},
+        {"result": {"documents": ROWS, "total": 2}},
+        {"doc_ids": ["MED-1", "MED-2"]},
+        {"hits": [{"id": "MED-1"}, {"id": "MED-2"}]},
+        {"hits": [{"_id": "MED-1", "id": 7}, {"_id": "MED-2", "id": 8}]},
+        {"items": [{"uri": "doc://MED-1"}, {"uri": "doc://MED-2"}]},
+        {"items": [{"path": "/data/MED-1.txt"}, {"path": "/data/MED-2.txt"}]},
+        {"matches": [{"document": {"id": "MED-1"}}, {"document": {"id": "MED-2"}}]},
+        {"chunks": [{"id": "c1", "metadata": {"source": "MED-1"}}, {"source": "MED-2"}]},
+        {"entities": [{"name": "MED-1"}, {"name": "MED-2"}], "relations": []},
+        {"ids": [["MED-1", "MED-2"]], "documents": [["a text", "another"]], "distances": [[1, 2]]},
+        {"data": [{"url": "https://x.example/MED-1.html"}, {"url": "https://h/MED-2"}]},
+    ],
+)
+def test_the_field_with_the_ids_is_found(value: dict[str, Any]) -> None:
+    assert read(structured(value)).doc_ids == ("MED-1", "MED-2")
+    assert read(texts(json.dumps(value))).doc_ids == ("MED-1", "MED-2")
+
+
+def test_what_was_settled_holds_for_the_whole_run() -> None:
+    reader = AnswerReader({}, KNOWN)
+    first = read_result(structured({"results": [{"id": "9", "source": "kb/MED-1.md"}]}), reader)
+    second = read_result(
+        structured({"results": [{"id": "MED-2", "source": "kb/MED-77.md"}]}), reader
+    )
+    assert (first.doc_ids, second.doc_ids) == (("MED-1",), ("MED-77",))
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (structured({"total": 3}), "no list of documents"),
+        (structured({"a": [1], "b": [2]}), "no list of documents"),
+        (structured({"results": [{"id": "MED-1"}, {"no": 1}]}), "result 2 has no id in 'id'"),
+        (structured({"results": [None]}), "no ids were found"),
+        (structured({"results": [{"id": 1.5, "title": "Tea"}]}), "no ids were found"),
+        (texts("I found MED-1 for you."), "not JSON"),
+        (texts('["MED-1"]'.ljust(500_000), " " * 500_001), "larger than 1,000,000 bytes"),
+        (
+            CallToolResult(
+                content=[ImageContent(type="image", data="AAAA", mime_type="image/png")]
+            ),
+            "neither text",
+        ),
+    ],
+)
+def test_other_shapes_are_invalid_answers(result: CallToolResult, message: str) -> None:
+    with pytest.raises(AgentFailure, match=message) as caught:
+        read(result)
+    assert caught.value.kind is FailureKind.INVALID_ANSWER

@@ -12,7 +12,7 @@ from tests.contract.running import running
 from tests.interop.server10 import agent_app
 
 from assay.data import Dataset
-from assay.errors import TargetError, UsageError
+from assay.errors import TargetError
 from assay.targets import AgentAnswer, AgentInfo
 from assay.targets.health_check import ProbedAgent, probe
 from assay.targets.target_kinds import OpenContext, open_target
@@ -57,15 +57,36 @@ async def test_an_agent_of_the_http_contract_is_found_with_its_task(task: str) -
         assert await probe(url) == f"http:{url}={task}"
 
 
-async def test_what_was_tried_is_told_where_nothing_is_recognised() -> None:
-    async with running(Starlette()) as url:
+async def test_what_was_tried_is_told_without_a_key_where_nothing_is_recognised() -> None:
+    asked: list[str] = []
+
+    async def nothing(request: Request) -> JSONResponse:
+        asked.append(str(request.url))
+        return JSONResponse({}, 404)
+
+    app = Starlette(routes=[Route("/{path:path}", nothing, methods=["GET", "POST"])])
+    async with running(app) as url:
         with pytest.raises(TargetError, match="cannot detect the protocol") as caught:
-            await probe(url)
+            await probe(f"{url}?key=secret")
     message = str(caught.value)
     assert "A2A: no agent card at /.well-known/agent-card.json" in message
     assert f"MCP: {url}/mcp: " in message
     assert f"HTTP agent contract: {url}/health: HTTP 404" in message
     assert "Name the protocol: a2a:URL" in message
+    assert "secret" not in message
+    assert any(each.endswith("/mcp?key=secret") for each in asked)
+    assert not any("secret/" in each for each in asked)
+
+
+async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
+    async def card(request: Request) -> JSONResponse:
+        if request.query_params.get("key") != "secret":
+            return JSONResponse({}, 404)
+        return JSONResponse({"name": "agent", "url": str(request.base_url)})
+
+    app = Starlette(routes=[Route("/.well-known/agent-card.json", card)])
+    async with running(app) as url:
+        assert await probe(f"{url}?key=secret") == f"a2a:{url}?key=secret"
 
 
 async def test_a_contract_agent_that_retrieves_nothing_is_told_apart() -> None:
@@ -98,9 +119,3 @@ async def test_a_mapping_that_the_agent_found_has_no_use_for_is_told_and_stops_n
         await agent.open()
         await agent.close()
     assert "--map has no effect on a http: target" in caplog.text
-
-
-@pytest.mark.parametrize("target", ["a2a:purple", "a2a:ftp://purple", "a2a:http://purple#fast"])
-def test_a_target_that_cannot_be_called_is_refused(target: str) -> None:
-    with pytest.raises(UsageError):
-        open_target(target, OpenContext(NOTHING))
