@@ -10,7 +10,6 @@ import json
 import resource
 import sys
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.hostile.catalogue import CATALOGUE
@@ -48,29 +47,11 @@ REQUESTS = {"openai-stream": RequestSettings(body='{"stream": true}')}
 """What `--request` says where a protocol has two ways."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one misbehavior.
-
-    Parameters:
-        name: the misbehavior.
-        result: a `FailureKind`, "answer", "no target" where opening was refused, or the name of an
-            exception that should never have come out.
-        detail: the message, or the number of ids.
-        ids: the first ids of an answer.
-        seconds: how long it took.
-    """
-
-    name: str
-    result: str
-    detail: str
-    ids: tuple[str, ...]
-    seconds: float
+Met = tuple[str, str, tuple[str, ...]]
+"""A `FailureKind`, "answer" or "no target"; the message or the number of ids; the first ids."""
 
 
-async def ask(
-    target: str, seconds: float = PATIENCE, request: RequestSettings | None = None
-) -> tuple[str, str, tuple[str, ...]]:
+async def ask(target: str, seconds: float, request: RequestSettings | None = None) -> Met:
     agent = open_target(target, OpenContext(NOTHING, request=request or RequestSettings()))
     try:
         await agent.open()
@@ -87,7 +68,7 @@ async def ask(
     return "answer", str(len(answer.doc_ids)), answer.doc_ids[:5]
 
 
-async def check(url: str) -> tuple[str, str, tuple[str, ...]]:
+async def check(url: str) -> Met:
     limits = CheckLimits(sync_s=1.0, first_event_s=1.0, stream_s=1.0, heartbeat_s=1.0)
     report = await check_agent(url, "RAG_RETRIEVE", limits=limits, level=RuleLevel.OURS)
     if report.unreachable is not None:
@@ -95,7 +76,7 @@ async def check(url: str) -> tuple[str, str, tuple[str, ...]]:
     return "kept" if report.passed else "broken", str(report.counts()), ()
 
 
-async def meet(way: str, base: str, name: str) -> Outcome:
+async def meet(way: str, base: str, name: str) -> dict[str, object]:
     url = f"{base}/{name}"
     started = time.perf_counter()
     try:
@@ -111,7 +92,8 @@ async def meet(way: str, base: str, name: str) -> Outcome:
     except Exception as error:  # the finding of this suite
         result, detail, ids = f"{type(error).__name__} came out", str(error)[:200], ()
     took = time.perf_counter() - started
-    return Outcome(name, result, detail[:300], tuple(each[:60] for each in ids), took)
+    found = {"result": result, "detail": detail[:300], "ids": [each[:60] for each in ids]}
+    return {"name": name, "seconds": took, **found}
 
 
 async def meet_all(way: str, base: str, names: list[str]) -> None:
@@ -119,20 +101,16 @@ async def meet_all(way: str, base: str, names: list[str]) -> None:
 
     async def work() -> None:
         for name in waiting:
-            print(json.dumps(asdict(await meet(way, base, name))), flush=True)
+            print(json.dumps(await meet(way, base, name)), flush=True)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
 
-def limit_memory(more: int) -> None:
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + more
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
 def memory_mb(field: str) -> int:
-    """What the system says of this process: `VmRSS` is its memory, `VmHWM` the most of it so far.
-    What `getrusage` says counts the process that started it as well."""
+    """`VmRSS` is the memory of this process, `VmHWM` the most of it so far.
+
+    `getrusage` also counts the process that started it.
+    """
     status = Path("/proc/self/status").read_text()
     return int(status.split(f"{field}:")[1].split()[0]) // 1024
 
@@ -145,8 +123,9 @@ def main() -> None:
     way, base, *names = sys.argv[1:]
     mcp_connection._OPEN_SECONDS = 5.0
     # Threads and loops are there before the limit.
-    asyncio.run(ask("python:tests.hostile.driver:find_nothing"))
-    limit_memory(MORE_MEMORY)
+    asyncio.run(ask("python:tests.hostile.driver:find_nothing", PATIENCE))
+    limit = memory_mb("VmSize") * 2**20 + MORE_MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     before = memory_mb("VmRSS")
     asyncio.run(meet_all(way, base, names or [each.name for each in CATALOGUE]))
     print(json.dumps({"added_mb": memory_mb("VmHWM") - before}), flush=True)

@@ -37,16 +37,10 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an answer says, in any protocol. The types are what a client should expect to be wrong.
+    """What an answer says, in any protocol; each may have any wrong type.
 
-    Parameters:
-        ids: a list of document ids.
-        score: of every document.
-        title: of every document.
-        text: of every document.
-        answer: the generated answer.
-        wrap: replaces the whole result (`{"ids": ...}` and so on) where it is not None.
-        raw: JSON that no JSON library would write, in the place of each `PLACEHOLDER`.
+    `wrap` replaces the whole result, if it is not None; `raw` is JSON that no library would write,
+    in the place of each `PLACEHOLDER`.
     """
 
     ids: Any = ("MED-10", "MED-14")
@@ -54,7 +48,7 @@ class Content:
     title: Any = "A study of hypertension"
     text: Any = "Vitamin D did not lower blood pressure."
     answer: Any = "It did not."
-    wrap: Any = None
+    wrap: dict[str, Any] | None = None
     raw: str = ""
 
     def hits(self, id_field: str) -> Any:
@@ -68,13 +62,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class RightAnswer:
-    """The right answer to a question.
+    """The right answer to a question: `document` makes the JSON around a `Content`.
 
-    Parameters:
-        document: the JSON document around a `Content`.
-        event: the name of its event where it is streamed; empty for events without a name.
-        streamed: whether the caller asked for a stream.
-        closing: what ends a stream after its event.
+    `streamed` is whether the caller asked for a stream: of one event of the name `event`, and what
+    ends the stream, `closing`.
     """
 
     document: Callable[[Content], Any]
@@ -110,8 +101,7 @@ def _a2a(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
             "status": {"state": "TASK_STATE_COMPLETED"},
             "artifacts": [{"artifactId": "a", "parts": [{"data": content.wrap or data}]}],
         }
-        result = None if content.wrap == "null" else {"task": task}
-        return {"jsonrpc": "2.0", "id": request.body.get("id"), "result": result}
+        return {"jsonrpc": "2.0", "id": request.body.get("id"), "result": {"task": task}}
 
     return RightAnswer(document, streamed=method.lower().endswith(("streamingmessage", "/stream")))
 
@@ -126,7 +116,7 @@ def _contract(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
             "task_type": request.body.get("task_type"),
             "status": "ok",
             "ok": True,
-            "outputs": None if content.wrap == "null" else content.wrap or outputs,
+            "outputs": content.wrap or outputs,
             "artifacts": [],
             "warnings": [],
         }
@@ -146,11 +136,7 @@ def _mcp(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
         params = request.body.get("params")
         version = params.get("protocolVersion") if isinstance(params, dict) else None
         info = {"name": "hostile", "version": "1"}
-        result: JsonObject = {
-            "protocolVersion": version,
-            "capabilities": {"tools": {}},
-            "serverInfo": info,
-        }
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
         return {**call, "result": result}
     if method == "tools/list":
         return {**call, "result": {"tools": [_TOOL]}}
@@ -163,7 +149,7 @@ def _mcp(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
             "content": [{"type": "text", "text": "see the structured content"}],
             "structuredContent": content.wrap or found,
         }
-        return {**call, "result": None if content.wrap == "null" else result}
+        return {**call, "result": result}
 
     return RightAnswer(document, event="message")
 
@@ -171,8 +157,6 @@ def _mcp(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
 def _search(_request: HttpRequest, _url: str) -> Greeting | RightAnswer:
 
     def document(content: Content) -> Any:
-        if content.wrap == "null":
-            return {"results": None}
         return content.wrap or {"results": content.hits("id"), "answer": content.answer}
 
     return RightAnswer(document)
@@ -184,10 +168,8 @@ def _chat(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
     def document(content: Content) -> Any:
         message = {"role": "assistant", "content": content.answer}
         choice = {"index": 0, "delta" if streamed else "message": message, "finish_reason": "stop"}
-        completion = {"id": "chat-1", "choices": None if content.wrap == "null" else [choice]}
-        if isinstance(content.wrap, dict):
-            return content.wrap
-        return {**completion, "sources": content.hits("id")}
+        completion = {"id": "chat-1", "choices": [choice], "sources": content.hits("id")}
+        return content.wrap or completion
 
     return RightAnswer(document, streamed=streamed, closing=b"data: [DONE]\n\n")
 

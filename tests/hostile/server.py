@@ -9,7 +9,7 @@ import json
 import socket
 from contextlib import suppress
 
-from tests.hostile.catalogue import MISBEHAVIORS, Misbehavior
+from tests.hostile.catalogue import MISBEHAVIORS
 from tests.hostile.protocols import HttpRequest, RightAnswer, answer_to
 from tests.hostile.wire import HostileCall
 
@@ -57,11 +57,11 @@ class HostileServer:
             return
         url = self.url + prefix
         right = answer_to(request, url)
-        if isinstance(right, RightAnswer):
-            await chosen.act(_call(out, chosen, right, url))
-        elif from_start:
+        if from_start and not isinstance(right, RightAnswer):
             document = right if isinstance(right, dict) else {}
-            await chosen.act(_call(out, chosen, RightAnswer(lambda _content: document), url))
+            right = RightAnswer(lambda _content: document)
+        if isinstance(right, RightAnswer):
+            await chosen.act(HostileCall(out, right, right.encode(chosen.content), url))
         elif isinstance(right, int):
             await _send(out, right, None)
         else:
@@ -76,12 +76,6 @@ def _choose(request: HttpRequest) -> tuple[str, bool, HttpRequest, str]:
     path = "".join(f"/{part}" for part in below if part)
     rest = HttpRequest(request.method, path, request.headers, request.body)
     return name, from_start, rest, f"{prefix}/{name}"
-
-
-def _call(
-    out: asyncio.StreamWriter, chosen: Misbehavior, right: RightAnswer, url: str
-) -> HostileCall:
-    return HostileCall(out, right, right.encode(chosen.content), url)
 
 
 async def _cancel_when_left(

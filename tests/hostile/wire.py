@@ -8,7 +8,6 @@ import asyncio
 import gzip
 import socket
 import struct
-import zlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,7 +19,6 @@ MAX_BYTES = 1_000_000_000
 MAX_SECONDS = 600.0
 
 _PIECE = 64_000
-_BOMB_BYTES = 200_000_000
 _JSON = "application/json"
 _STREAM = "text/event-stream"
 
@@ -29,14 +27,7 @@ Act = Callable[["HostileCall"], Awaitable[None]]
 
 @dataclass(frozen=True)
 class HostileCall:
-    """One call to answer badly.
-
-    Parameters:
-        out: the connection.
-        right: the right answer, as the protocol of the call has it.
-        json: the JSON that is to be sent, which may be damaged already.
-        url: the address of the agent that was called.
-    """
+    """One call to answer badly: `json` is what to send in place of the `right` answer."""
 
     out: asyncio.StreamWriter
     right: RightAnswer
@@ -71,16 +62,6 @@ class HostileCall:
                 await self.send(piece)
                 await asyncio.sleep(pause)
 
-    def reset(self) -> None:
-        """Break the connection: with a linger of zero the system sends RST instead of FIN."""
-        connection: socket.socket = self.out.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.out.transport.abort()
-
-    async def half_close(self) -> None:
-        self.out.write_eof()
-        await asyncio.sleep(MAX_SECONDS)
-
 
 async def send_right(call: HostileCall) -> None:
     await call.send_body(call.body)
@@ -94,7 +75,7 @@ def instead(json: bytes) -> Act:
     return rewritten(lambda _right: json)
 
 
-# --- transport ------------------------------------------------------------------------------------
+# Transport
 
 
 async def no_answer(call: HostileCall) -> None:
@@ -104,12 +85,16 @@ async def no_answer(call: HostileCall) -> None:
 async def reset_in_body(call: HostileCall) -> None:
     await call.send(call.head("Content-Length: 5000"), call.body[:20])
     await asyncio.sleep(0.2)  # the caller reads what was sent; a reset may overtake it
-    call.reset()
+    connection: socket.socket = call.out.get_extra_info("socket")
+    # With a linger of zero the system sends RST instead of FIN.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    call.out.transport.abort()
 
 
 async def half_close_in_body(call: HostileCall) -> None:
     await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body[:-9])
-    await call.half_close()
+    call.out.write_eof()
+    await asyncio.sleep(MAX_SECONDS)
 
 
 async def silence(_call: HostileCall) -> None:
@@ -132,7 +117,7 @@ async def endless_continue(call: HostileCall) -> None:
     await call.repeat(b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01)
 
 
-# --- framing: bytes before, instead of and after HTTP ---------------------------------------------
+# Framing: bytes before, instead of and after http
 
 
 def raw(response: bytes) -> Act:
@@ -169,37 +154,19 @@ def trailing(data: bytes) -> Act:
     return lambda call: call.send(call.head(f"Content-Length: {len(call.body)}"), call.body, data)
 
 
-# --- encodings ------------------------------------------------------------------------------------
+# Encodings
 
 
 @cache
-def _bomb() -> bytes:
-    """200 MB of blanks. A block that starts with a full flush repeats as it is, which is fast."""
-    blank = b" " * 1_000_000
-    times = _BOMB_BYTES // len(blank)
-    compressor = zlib.compressobj(9, wbits=-15)
-    block = compressor.compress(blank) + compressor.flush(zlib.Z_FULL_FLUSH)
-    checksum = 0
-    for _ in range(times):
-        checksum = zlib.crc32(blank, checksum)
-    head = b"\x1f\x8b\x08\0\0\0\0\0\x02\xff"
-    blocks = block * times + compressor.flush()
-    return head + blocks + struct.pack("<II", checksum, _BOMB_BYTES)
+def bomb() -> bytes:
+    return gzip.compress(b" " * 200_000_000)
 
 
 def encoded(name: str, encode: Callable[[bytes], bytes]) -> Act:
     return lambda call: call.send_body(encode(call.body), f"Content-Encoding: {name}")
 
 
-def bomb(call: HostileCall) -> Awaitable[None]:
-    return encoded("gzip", lambda _body: _bomb())(call)
-
-
-def double_gzip(body: bytes) -> bytes:
-    return gzip.compress(gzip.compress(body))
-
-
-# --- sizes ----------------------------------------------------------------------------------------
+# Sizes
 
 
 async def endless_body(call: HostileCall) -> None:
@@ -212,7 +179,7 @@ async def endless_chunks(call: HostileCall) -> None:
     await call.repeat(b"%x\r\n%s\r\n" % (_PIECE, b" " * _PIECE))
 
 
-# --- statuses and redirects -----------------------------------------------------------------------
+# Statuses and redirects
 
 
 def status(line: str, *more: str, body: bytes = b"Traceback: secret query text") -> Act:
@@ -226,11 +193,7 @@ def status(line: str, *more: str, body: bytes = b"Traceback: secret query text")
 
 def redirect(location: str, line: str = "307 Temporary Redirect") -> Act:
 
-    async def act(call: HostileCall) -> None:
-        where = [f"Location: {location.format(url=call.url)}"] if location else []
-        await status(line, *where)(call)
-
-    return act
+    return lambda call: status(line, f"Location: {location.format(url=call.url)}")(call)
 
 
 async def html(call: HostileCall) -> None:
@@ -239,7 +202,7 @@ async def html(call: HostileCall) -> None:
     await call.send(call.head(length, kind="text/html"), page)
 
 
-# --- event streams --------------------------------------------------------------------------------
+# Event streams
 
 
 def events(stream: bytes) -> Act:
