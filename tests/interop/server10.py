@@ -1,6 +1,7 @@
-"""An agent on a2a-sdk 1.x. The first word of a query says how it is answered."""
+"""Agents on a2a-sdk 1.x: one takes JSON, the others a question in plain text."""
 
 import json
+from collections.abc import Awaitable, Callable
 
 from a2a.helpers import (
     new_data_part,
@@ -16,8 +17,14 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, TaskState
 from starlette.applications import Starlette
 
+FOUND = ("note-7", "note-2")
+
+Answer = Callable[[str, TaskUpdater], Awaitable[None]]
+
 
 class Agent(AgentExecutor):
+    """The first word of a query says how it is answered."""
+
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         question = json.loads(context.get_user_input())
         way, top_k = question["query"].split()[0], question["top_k"]
@@ -45,7 +52,68 @@ class Agent(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
 
 
-def agent_app(versions: tuple[str, ...] = ("1.0", "0.3"), *, compatible: bool = True) -> Starlette:
+async def prose(question: str, updater: TaskUpdater) -> None:
+    text = f"You asked: {question}\nSleep suffers from coffee [note-7], less from tea [note-2]."
+    await updater.add_artifact([new_text_part(text)])
+
+
+async def footnotes(question: str, updater: TaskUpdater) -> None:
+    text = "Sleep suffers.\n\nSources:\n* id=note-7 (Coffee)\n* id=note-2 (Tea)"
+    await updater.add_artifact([new_text_part(text)])
+
+
+async def silent(question: str, updater: TaskUpdater) -> None:
+    await updater.add_artifact([new_text_part("I do not know that.")])
+
+
+async def results(question: str, updater: TaskUpdater) -> None:
+    hits = [{"doc_id": each, "score": 0.5} for each in FOUND]
+    data = {"query": question, "search": {"results": hits}, "count": len(hits)}
+    await updater.add_artifact([new_text_part("Two notes."), new_data_part(data)])
+
+
+async def streamed(question: str, updater: TaskUpdater) -> None:
+    text = "Sleep suffers from coffee [note-7], less from tea [note-2]."
+    for start in range(0, len(text), 5):
+        piece = [new_text_part(text[start : start + 5])]
+        await updater.add_artifact(piece, artifact_id="answer", append=start > 0)
+
+
+class Stranger(AgentExecutor):
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.questions: list[str] = []
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        question = context.get_user_input()
+        self.questions.append(question)
+        assert context.message is not None
+        task = new_task_from_user_message(context.message)
+        await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, task.id, task.context_id)
+        await self._answer(question, updater)
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+class Hello(AgentExecutor):
+    """The smallest agent there is: one message of text, no task."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        words = json.dumps(context.get_user_input())
+        await event_queue.enqueue_event(new_text_message(f"Hello! For {words} read [note-7]."))
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+def agent_app(
+    versions: tuple[str, ...] = ("1.0", "0.3"),
+    *,
+    compatible: bool = True,
+    executor: AgentExecutor | None = None,
+) -> Starlette:
+    """Serves `executor`, by default an `Agent`, under a card that declares these versions."""
     url = "http://127.0.0.1:1/"
     card = AgentCard(
         name="new agent",
@@ -60,7 +128,7 @@ def agent_app(versions: tuple[str, ...] = ("1.0", "0.3"), *, compatible: bool = 
             for version in versions
         ],
     )
-    handler = DefaultRequestHandler(Agent(), InMemoryTaskStore(), card)
+    handler = DefaultRequestHandler(executor or Agent(), InMemoryTaskStore(), card)
     return Starlette(
         routes=[
             *create_agent_card_routes(card),

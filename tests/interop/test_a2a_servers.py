@@ -107,39 +107,30 @@ def client(request: pytest.FixtureRequest) -> Client:
     return found
 
 
+def objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a JSON value, outer ones first."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    for each in value if isinstance(value, list) else ():
+        yield from objects_in(each)
+
+
 def data_parts(events: list[Any]) -> list[Any]:
-    found: dict[str, Any] = {}
-
-    def search(value: Any) -> None:
-        if isinstance(value, dict):
-            if "artifactId" in value:
-                for part in value["parts"]:
-                    if part.get("data") is not None:
-                        found[value["artifactId"]] = part["data"]
-                return
-            value = list(value.values())
-        if isinstance(value, list):
-            for each in value:
-                search(each)
-
-    search(events)
+    artifacts = [each for each in objects_in(events) if "artifactId" in each]
+    found = {
+        artifact["artifactId"]: part["data"]
+        for artifact in artifacts
+        for part in artifact["parts"]
+        if part.get("data") is not None
+    }
     return list(found.values())
 
 
 def last_state(events: list[Any]) -> str:
-    states: list[str] = []
-
-    def search(value: Any) -> None:
-        if isinstance(value, dict):
-            if isinstance(value.get("status"), dict):
-                states.append(value["status"]["state"])
-            value = list(value.values())
-        if isinstance(value, list):
-            for each in value:
-                search(each)
-
-    search(events)
-    return states[-1].removeprefix("TASK_STATE_").lower()
+    statuses = [each.get("status") for each in objects_in(events)]
+    states = [status["state"] for status in statuses if isinstance(status, dict)]
+    return str(states[-1]).removeprefix("TASK_STATE_").lower()
 
 
 @pytest.mark.parametrize("way", ["block", "stream"])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from a2a.server.agent_execution import AgentExecutor
-from tests.interop import strangers10
+from tests.interop import server10
 from tests.interop.old_library import old_agent_running
-from tests.interop.strangers10 import FOUND, Hello, Stranger, stranger_app
+from tests.interop.server10 import FOUND, Hello, Stranger, agent_app
 from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
@@ -37,16 +37,16 @@ async def opened(target: str, *mapping: str) -> AsyncIterator[Agent]:
     ("executor", "ways", "mapping", "ids"),
     [
         (Hello(), "text", (), FOUND[:1]),
-        (Stranger(strangers10.prose), "text", (), FOUND),
-        (Stranger(strangers10.prose), "text", (r"ids=re:tea \[([^]]+)\]",), FOUND[1:]),
-        (Stranger(strangers10.footnotes), "text", (r"ids=re:id=(\S+)",), FOUND),
-        (Stranger(strangers10.streamed), "text", (), FOUND),
-        (Stranger(strangers10.streamed), "text,stream", (), FOUND),
-        (Stranger(strangers10.streamed), "text,stream", (r"ids=re:\[(note-\d)\]",), FOUND),
-        (Stranger(strangers10.silent), "text", (), ()),
-        (Stranger(strangers10.results), "text", ("results=search.results",), FOUND),
-        (Stranger(strangers10.results), "", ("ids=search.results[].doc_id",), FOUND),
-        (Stranger(strangers10.results), "stream", ("results=search.results",), FOUND),
+        (Stranger(server10.prose), "text", (), FOUND),
+        (Stranger(server10.prose), "text", (r"ids=re:tea \[([^]]+)\]",), FOUND[1:]),
+        (Stranger(server10.footnotes), "text", (r"ids=re:id=(\S+)",), FOUND),
+        (Stranger(server10.streamed), "text", (), FOUND),
+        (Stranger(server10.streamed), "text,stream", (), FOUND),
+        (Stranger(server10.streamed), "text,stream", (r"ids=re:\[(note-\d)\]",), FOUND),
+        (Stranger(server10.silent), "text", (), ()),
+        (Stranger(server10.results), "text", ("results=search.results",), FOUND),
+        (Stranger(server10.results), "", ("ids=search.results[].doc_id",), FOUND),
+        (Stranger(server10.results), "stream", ("results=search.results",), FOUND),
     ],
 )
 async def test_a_stranger_is_measured(
@@ -54,7 +54,7 @@ async def test_a_stranger_is_measured(
 ) -> None:
     fragment = f"#{ways}" if ways else ""
     async with (
-        serving(stranger_app(executor)) as url,
+        serving(agent_app(executor=executor)) as url,
         opened(f"a2a:{url}{fragment}", *mapping) as agent,
     ):
         answer = await agent.ask('What does "coffee" do?', 5)
@@ -64,7 +64,7 @@ async def test_a_stranger_is_measured(
 
 
 async def test_prose_is_the_answer_and_its_marks_are_the_citations() -> None:
-    app = stranger_app(Stranger(strangers10.streamed))
+    app = agent_app(executor=Stranger(server10.streamed))
     async with serving(app) as url, opened(f"a2a:{url}#text,stream") as agent:
         answer = await agent.ask("coffee", 1)
     assert answer.answer == "Sleep suffers from coffee [note-7], less from tea [note-2]."
@@ -74,16 +74,16 @@ async def test_prose_is_the_answer_and_its_marks_are_the_citations() -> None:
 @pytest.mark.parametrize(
     ("answer", "ways", "suggestion"),
     [
-        (strangers10.footnotes, "#text", r"--map 'ids=re:"),
-        (strangers10.results, "", "--map 'ids=search.results[].doc_id'"),
-        (strangers10.prose, "", r"--map 'ids=re:\[([^\]]+)\]'"),
+        (server10.footnotes, "#text", r"--map 'ids=re:"),
+        (server10.results, "", "--map 'ids=search.results[].doc_id'"),
+        (server10.prose, "", r"--map 'ids=re:\[([^\]]+)\]'"),
     ],
 )
 async def test_what_is_not_understood_is_refused_with_the_mapping(
-    answer: strangers10.Answer, ways: str, suggestion: str
+    answer: server10.Answer, ways: str, suggestion: str
 ) -> None:
     async with (
-        serving(stranger_app(Stranger(answer))) as url,
+        serving(agent_app(executor=Stranger(answer))) as url,
         opened(f"a2a:{url}{ways}") as agent,
     ):
         with pytest.raises(AgentFailure) as caught:
@@ -93,7 +93,7 @@ async def test_what_is_not_understood_is_refused_with_the_mapping(
 
 
 async def test_the_doctor_shows_the_answer_and_the_mapping_without_any_option() -> None:
-    async with serving(stranger_app(Stranger(strangers10.results))) as url:
+    async with serving(agent_app(executor=Stranger(server10.results))) as url:
         report = await check_health(
             f"a2a:{url}",
             SampleQuery(),

@@ -9,7 +9,7 @@ from a2a.helpers import new_data_part, new_text_part
 from a2a.server.tasks import TaskUpdater
 from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
-from tests.interop.strangers10 import Stranger, stranger_app
+from tests.interop.server10 import Stranger, agent_app
 from tests.targets.search_services import DOCUMENTS, app, best
 
 
@@ -53,5 +53,5 @@ def documented_app() -> Starlette:
         async with server.session_manager.run():
             yield
 
-    agent = stranger_app(Stranger(answer))
+    agent = agent_app(executor=Stranger(answer))
     return Starlette(routes=[*app.routes, *agent.routes, *mcp_app.routes], lifespan=lifespan)
