@@ -6,7 +6,7 @@ text or by `--map`; retrieved ids, if the service returns any beside the message
 fields to the request, such as `{"stream": true, "temperature": 0}`.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,12 +17,10 @@ from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object, shorten
 from assay.net.redact import redact_url
 from assay.targets.answer_reader import (
-    AnswerReader,
     IdDetector,
     Received,
     cited_in,
     known_form,
-    validate_keys,
 )
 from assay.targets.protocol import AgentAnswer, invalid_answer
 from assay.targets.rest import (
@@ -33,9 +31,8 @@ from assay.targets.rest import (
     error_in,
     fill_url,
     read_body_template,
-    require_public,
 )
-from assay.targets.target_kinds import OpenContext, Target, redact_target
+from assay.targets.target_kinds import OpenContext, RequestSettings, Target
 
 _PATH = "/chat/completions"
 _ANSWER = "choices[0].message.content"
@@ -56,37 +53,26 @@ class ChatAgent(RestAgent):
     """
 
     sends_token = True
-    _finds_ids: bool
-    _finds_citations: bool
 
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "ChatAgent":
-        given = context.request
-        if context.policy.public_only:
-            require_public(given, target.address)
-        mapping = dict(context.mapping or {})
-        validate_keys(mapping, target.kind)
+    def __init__(self, target: Target, context: OpenContext) -> None:
+        base = target.address.rstrip("/").removesuffix(_PATH)
+        super().__init__(replace(target, address=base), context)
+
+    def _prepare(
+        self, target: Target, given: RequestSettings, mapping: Mapping[str, str]
+    ) -> tuple[RequestTemplate, Mapping[str, str]]:
         extra = read_body_template(given.body) or {}
         if not isinstance(extra, dict):
             raise UsageError('--request must be a JSON object here, such as {"stream": true}')
-        base = target.address.rstrip("/").removesuffix(_PATH)
         body: JsonObject = {"model": target.fragment} if target.fragment else {}
         body |= {"messages": [{"role": "user", "content": "{query}"}], **extra}
         template = RequestTemplate.parse(
-            base + _PATH, request=orjson.dumps(body).decode(), headers=given.headers
+            target.address + _PATH, request=orjson.dumps(body).decode(), headers=given.headers
         )
-        finds_ids = {"ids", "results", "doc_id"}.isdisjoint(mapping)
-        defaults = {"answer": _ANSWER, **({"ids": _NO_IDS} if finds_ids else {})}
-        agent = cls(
-            redact_target(f"openai:{base}{f'#{target.fragment}' if target.fragment else ''}"),
-            template,
-            AnswerReader({**defaults, **mapping}, context.dataset.known_ids),
-            context,
-        )
-        agent.info = replace(agent.info, protocol="openai")
-        agent._finds_ids, agent._finds_citations = finds_ids, "citations" not in mapping
-        agent._sends_top_k = False  # most services have no place for it
-        return agent
+        self._finds_citations = "citations" not in mapping
+        self._finds_ids = {"ids", "results", "doc_id"}.isdisjoint(mapping)
+        defaults = {"answer": _ANSWER, **({"ids": _NO_IDS} if self._finds_ids else {})}
+        return template, {**defaults, **mapping}
 
     async def open(self) -> None:
         await super().open()

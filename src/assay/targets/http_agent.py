@@ -7,7 +7,6 @@ sends a call that it does not time. Agents over MCP have only this: their SDK br
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -64,16 +63,6 @@ class ReportsReadiness(Protocol):
     async def readiness(self) -> AgentReadiness:
         """Ask once. Never raises for an agent that does not answer: that is `LOADING`."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class WireCall:
-    """One request, ready to be sent."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    content: bytes | None
 
 
 class HttpAgent:

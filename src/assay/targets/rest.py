@@ -37,7 +37,7 @@ from assay.net.redact import (
 )
 from assay.net.sse import EventReader
 from assay.targets.answer_reader import AnswerReader, Received, strings_in, validate_keys
-from assay.targets.http_agent import HttpAgent, WireCall, ready_url
+from assay.targets.http_agent import HttpAgent, ready_url
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, RequestSettings, Target, redact_target
 
@@ -46,8 +46,8 @@ CONTEXTS = "contexts"
 REPLY_MAX_BYTES = 8_000_000  # services send whole documents along with their ids
 NOT_JSON_EVENT = "an event of the stream is not JSON"
 
-_SEARCH = ("search_url", "mcp_server_url")
-_NAMES = ("query", "top_k", *_SEARCH)
+_NAMES = ("query", "top_k", "search_url", "mcp_server_url")
+_SEARCH_PLACE = re.compile(r"\{(search_url|mcp_server_url)\}")
 _PLACEHOLDER = re.compile(r"\{(query|top_k|contexts|search_url|mcp_server_url)\}")
 _BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
 _URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -68,7 +68,7 @@ class CallValues(dict[str, str | int | Contexts]):
     def __init__(self, query: str, top_k: int, **more: str | int | Contexts) -> None:
         super().__init__({"query": query, "top_k": top_k, **more})
         if search := CURRENT_SEARCH.get():
-            self |= dict(zip(_SEARCH, (search.search_url, search.mcp_url), strict=True))
+            self |= {"search_url": search.search_url, "mcp_server_url": search.mcp_url}
 
     def __missing__(self, name: str) -> str:
         raise UsageError(f"{{{name}}} is known only during a run with --search TARGET")
@@ -120,10 +120,8 @@ class RequestTemplate:
         """The headers with the values of a call and the environment's. Raises `UsageError`."""
         headers = {}
         for name, value in self.headers:
-            for place in _SEARCH:
-                if f"{{{place}}}" in value:
-                    value = value.replace(f"{{{place}}}", str(values[place]))
-            expanded = _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
+            filled = _SEARCH_PLACE.sub(lambda match: str(values[match[1]]), value)
+            expanded = _expand(_HEADER_VARIABLE, filled, f"--header '{name}: ...'")
             if not expanded.isascii() or not expanded.isprintable():
                 raise UsageError(
                     f"--header '{name}: {value}' has characters that an HTTP header cannot carry; "
@@ -132,16 +130,39 @@ class RequestTemplate:
             headers[name] = expanded
         return headers
 
-    def fill(self, values: Values) -> WireCall:
-        """The request for one query. Raises `UsageError` if a variable is gone."""
-        headers = {"Accept": "application/json"}
-        content = None
+    async def send(self, http: httpx.AsyncClient, values: Values) -> Received:
+        """What the service answers. Raises `AgentFailure` for a status of 300 or more.
+
+        Of a stream, a list of the values of its events, up to the last: many servers keep it open.
+        """
+        headers, content = {"accept": "application/json"}, None
         if self.body is not None:
             content = orjson.dumps(fill_json(self.body, values))
-            headers["Content-Type"] = "application/json"
-        given = self.expand_headers(values)
-        headers = {n: v for n, v in headers.items() if n not in map(str.title, given)} | given
-        return WireCall(self.method, fill_url(self.url, values), headers, content)
+            headers["content-type"] = "application/json"
+        headers |= {name.lower(): value for name, value in self.expand_headers(values).items()}
+        url = fill_url(self.url, values)
+        async with exchange(http, self.method, url, content=content, headers=headers) as response:
+            if failure := failure_of_status(response, token_variable=""):
+                failure.said = quote(await read_error_body(response))
+                raise failure
+            if not str(response.headers.get("content-type", "")).startswith("text/event-stream"):
+                return Received.from_text(await read_body(response, REPLY_MAX_BYTES))
+            reader, body, data = EventReader(REPLY_MAX_BYTES), bytearray(), list[str]()
+            async for chunk in read_chunks(response, REPLY_MAX_BYTES):
+                body += chunk
+                found = [event.data.strip() for event in reader.feed(chunk)]
+                data += found
+                if _LAST_EVENT in found:
+                    break
+        data += [event.data for event in reader.feed(b"\n\n")]  # some servers omit the last end
+        text = body.decode("utf-8", "replace")
+        try:
+            values_sent = [parse_json(each) for each in data if each not in ("", _LAST_EVENT)]
+        except orjson.JSONDecodeError:
+            values_sent = []
+        if not values_sent:
+            return Received(text, problem=NOT_JSON_EVENT)
+        return Received(text, values_sent, messages=True)
 
 
 def read_body_template(request: str) -> Any:
@@ -322,42 +343,34 @@ def _use_preset(
 
 
 class RestAgent(HttpAgent):
-    """A search service: `name` is how a run calls it, `details` what a report says about it."""
+    """A search service behind `rest:[METHOD ]URL`."""
 
     sends_token = False  # a key goes where --header puts it
 
-    def __init__(
-        self,
-        name: str,
-        template: RequestTemplate,
-        reader: AnswerReader,
-        context: OpenContext,
-        details: str = "",
-    ) -> None:
-        self.info = AgentInfo(name=name, protocol="rest", track=context.track, details=details)
-        self.reader = reader
-        self._template = template
-        self._sends_top_k = "top_k" in template.placeholders()
-        self.policy = context.policy
-        self.ready_url = ready_url(template.url, below="")
-
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "RestAgent":
-        given = context.request
+    def __init__(self, target: Target, context: OpenContext) -> None:
         if context.policy.public_only:  # before anything is read
-            require_public(given, target.address)
-        mapping: Mapping[str, str] = dict(context.mapping or {})
-        validate_keys(mapping, target.kind)
+            require_public(context.request, target.address)
+        self.policy = context.policy
+        validate_keys(context.mapping or {}, target.kind)
+        self._template, mapping = self._prepare(target, context.request, context.mapping or {})
+        self._sends_top_k = "top_k" in self._template.placeholders()
+        self.reader = AnswerReader(mapping, context.dataset.known_ids)
+        self.ready_url = ready_url(self._template.url, below="")
+        details = f"{self._template.method} {redact_target(self._template.url)}"
+        if context.request.preset:
+            details += f", preset {context.request.preset}"
+        name = redact_target(str(target))
+        self.info = AgentInfo(name, protocol=target.kind, track=context.track, details=details)
+
+    def _prepare(
+        self, target: Target, given: RequestSettings, mapping: Mapping[str, str]
+    ) -> tuple[RequestTemplate, Mapping[str, str]]:
+        """The request, and where its answers have what is read."""
         url, body = target.address, given.body
         if given.preset or given.index:
             url, body, mapping = _use_preset(given, url, mapping)
-        template = RequestTemplate.parse(
-            url, request=body, method=target.fragment, headers=given.headers
-        )
-        details = f"{template.method} {redact_target(url)}"
-        details += f", preset {given.preset}" if given.preset else ""
-        reader = AnswerReader(mapping, context.dataset.known_ids)
-        return cls(redact_target(str(target)), template, reader, context, details)
+        method, headers = target.fragment, given.headers
+        return RequestTemplate.parse(url, request=body, method=method, headers=headers), mapping
 
     async def open(self) -> None:
         url = self._template.url
@@ -379,7 +392,7 @@ class RestAgent(HttpAgent):
         return await self._call(CallValues(query, max(1, len(passages)), **given))
 
     async def _call(self, values: Values) -> AgentAnswer:
-        return self._read(await send(self.http, self._template.fill(values)))
+        return self._read(await self._template.send(self.http, values))
 
     def _read(self, received: Received) -> AgentAnswer:
         reported = error_in(received)
@@ -399,37 +412,6 @@ def error_in(received: Received) -> AgentFailure | None:
         return None
     said = quote(received.text)
     return AgentFailure(FailureKind.AGENT_ERROR, "the service answered with an error", said=said)
-
-
-async def send(http: httpx.AsyncClient, call: WireCall) -> Received:
-    """What a service answers to one call. Raises `AgentFailure` for a status of 300 or more.
-
-    Of a stream, a list of the values of its events, up to the last: many servers keep it open.
-    """
-    async with exchange(
-        http, call.method, call.url, content=call.content, headers=call.headers
-    ) as response:
-        if failure := failure_of_status(response, token_variable=""):
-            failure.said = quote(await read_error_body(response))
-            raise failure
-        if not str(response.headers.get("content-type", "")).startswith("text/event-stream"):
-            return Received.from_text(await read_body(response, REPLY_MAX_BYTES))
-        reader, body, data = EventReader(REPLY_MAX_BYTES), bytearray(), list[str]()
-        async for chunk in read_chunks(response, REPLY_MAX_BYTES):
-            body += chunk
-            found = [event.data.strip() for event in reader.feed(chunk)]
-            data += found
-            if _LAST_EVENT in found:
-                break
-        data += [event.data for event in reader.feed(b"\n\n")]  # some servers omit the last end
-    text = body.decode("utf-8", "replace")
-    try:
-        values = [parse_json(each) for each in data if each not in ("", _LAST_EVENT)]
-    except orjson.JSONDecodeError:
-        values = []
-    if not values:
-        return Received(text, problem=NOT_JSON_EVENT)
-    return Received(text, values, messages=True)
 
 
 def require_public(given: RequestSettings, url: str) -> None:
