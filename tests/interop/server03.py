@@ -14,14 +14,7 @@ from a2a.server.agent_execution import AgentExecutor
 from a2a.server.apps import A2AStarletteApplication
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a.types import (
-    AgentCapabilities,
-    AgentCard,
-    DataPart,
-    Part,
-    TaskState,
-    TextPart,
-)
+from a2a.types import AgentCapabilities, AgentCard, DataPart, Part, TaskState, TextPart
 from a2a.utils import new_agent_text_message, new_task
 
 

@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 
 from assay.errors import TargetError
-from assay.targets.a2a import (
-    base_address,
-    card_places,
-    read_card,
-    rebase,
-)
+from assay.targets.a2a import base_address, card_places, read_card, rebase
 
 
 def old(**changes: Any) -> dict[str, Any]:

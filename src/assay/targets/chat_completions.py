@@ -16,12 +16,7 @@ from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.http import fetch
 from assay.net.json import JsonObject, parse_object, shorten
 from assay.net.redact import redact_url
-from assay.targets.answer_reader import (
-    IdDetector,
-    Received,
-    cited_in,
-    known_form,
-)
+from assay.targets.answer_reader import IdDetector, Received, cited_in, known_form
 from assay.targets.protocol import AgentAnswer, invalid_answer
 from assay.targets.rest import (
     NOT_JSON_EVENT,

@@ -10,13 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay.contract.client import (
-    MAX_BYTES,
-    read_endpoints,
-    resolve_agent,
-    run_stream,
-    run_sync,
-)
+from assay.contract.client import MAX_BYTES, read_endpoints, resolve_agent, run_stream, run_sync
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, UsageError

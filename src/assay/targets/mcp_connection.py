@@ -52,18 +52,8 @@ from assay.errors import (
     UsageError,
 )
 from assay.files import read_tail
-from assay.net.client import (
-    MAX_BYTES_EXTENSION,
-    no_cookies,
-    open_client,
-    token_for,
-)
-from assay.net.http import (
-    MAX_BYTES,
-    classify_http_errors,
-    failure_of_status,
-    read_error_body,
-)
+from assay.net.client import MAX_BYTES_EXTENSION, no_cookies, open_client, token_for
+from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status, read_error_body
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
 from assay.net.redact import MCP_TOKEN_VARIABLE, OWN_SECRETS, quote

@@ -28,13 +28,7 @@ from assay.llm.passages import Passage
 from assay.net.http import exchange, failure_of_status, read_body, read_chunks, read_error_body
 from assay.net.json import parse_json
 from assay.net.outbound import split_address
-from assay.net.redact import (
-    SECRET_NAME,
-    URL_VALUE,
-    quote,
-    remember_secrets,
-    secret_fields,
-)
+from assay.net.redact import SECRET_NAME, URL_VALUE, quote, remember_secrets, secret_fields
 from assay.net.sse import EventReader
 from assay.targets.answer_reader import AnswerReader, Received, strings_in, validate_keys
 from assay.targets.http_agent import HttpAgent, ready_url
