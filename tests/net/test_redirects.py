@@ -31,32 +31,26 @@ async def final_address(first: str, location: str, *, status: int = 307) -> str:
         ("http://agent.example:80/a", "http://agent.example/b", "http://agent.example/b"),
         ("http://agent.example/a", "https://agent.example/a", "https://agent.example/a"),
         ("https://agent.example/a", "https://AGENT.example:443/b", "https://agent.example/b"),
+        ("http://agent.example/a", "https://other.example/a", None),
+        ("http://agent.example/a", "http://agent.example:443/a", None),
+        ("http://agent.example:8080/a", "https://agent.example/a", None),
+        ("http://agent.example:8080/a", "http://agent.example/a", None),
+        ("https://agent.example/a", "http://agent.example/a", None),
+        ("https://agent.example/a", "https://agent.example:8443/a", None),
     ],
 )
-async def test_the_same_host_is_followed(first: str, location: str, final: str) -> None:
-    assert await final_address(first, location) == final
-
-
-@pytest.mark.parametrize(
-    ("first", "location"),
-    [
-        ("http://agent.example/a", "https://other.example/a"),
-        ("http://agent.example/a", "http://other.example/a"),
-        ("http://agent.example/a", "http://agent.example:443/a"),
-        ("http://agent.example:8080/a", "https://agent.example/a"),
-        ("http://agent.example:8080/a", "http://agent.example/a"),
-        ("https://agent.example/a", "http://agent.example/a"),
-        ("https://agent.example/a", "https://agent.example:8443/a"),
-        ("https://agent.example/a", "https://other.example/a"),
-    ],
-)
-async def test_another_host_or_port_is_not_followed(first: str, location: str) -> None:
+async def test_the_same_host_is_followed_and_no_other(
+    first: str, location: str, final: str | None
+) -> None:
+    if final:
+        assert await final_address(first, location) == final
+        return
     with pytest.raises(AgentFailure, match="to another host") as caught:
         await final_address(first, location)
     assert caught.value.kind is FailureKind.PROTOCOL
 
 
-@pytest.mark.parametrize("status", [301, 302, 303])
+@pytest.mark.parametrize("status", [301, 303])
 async def test_a_redirect_that_turns_post_into_get_is_not_followed(status: int) -> None:
     with pytest.raises(AgentFailure, match=f"HTTP {status} for a POST"):
         await final_address("http://agent.example/a", "/b", status=status)
