@@ -154,12 +154,12 @@ async def read_error_body(response: httpx.Response) -> bytes:
 
 
 def failure_of_status(
-    response: httpx.Response, token_variable: str = AGENT_TOKEN_VARIABLE
+    status: int, headers: Mapping[str, str], token_variable: str = AGENT_TOKEN_VARIABLE
 ) -> AgentFailure | None:
     """What a status of 300 or more means. None for success, which is for the body to say."""
-    status, remedy = response.status_code, ""
     if status < 300:
         return None
+    remedy = ""
     is_error = status >= 500 or status == RATE_LIMITED
     kind, message = FailureKind.AGENT_ERROR if is_error else FailureKind.PROTOCOL, f"HTTP {status}"
     if status in GATEWAY_ERRORS:
@@ -167,7 +167,7 @@ def failure_of_status(
     elif status in (401, 403):
         kind, message = FailureKind.AGENT_ERROR, f"{message}: the agent refused the credentials"
         remedy = token_variable and f"set {token_variable}"
-    after = parse_retry_after(response.headers.get("retry-after"))
+    after = parse_retry_after(headers.get("retry-after"))
     return AgentFailure(kind, message, remedy=remedy, status=status, retry_after=after)
 
 

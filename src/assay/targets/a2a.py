@@ -31,6 +31,7 @@ from assay.net.http import (
     MAX_BYTES,
     exchange,
     failure_of_status,
+    fetch,
     read_body,
     read_chunks,
     read_error_body,
@@ -90,7 +91,6 @@ _CARD_SECONDS = 15.0  # more than it takes to tell that nobody listens
 _CONNECT_SECONDS = 3.0
 _FIRST_POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 2.0
-_MAX_ARTIFACTS = 1000
 _MAX_CARD_TEXT = 200
 # The SDK's task store keeps the pieces of a streamed text as parts of one artifact.
 _MIN_PIECES = 4
@@ -209,33 +209,25 @@ class A2AAgent(HttpAgent):
         """Find the card and choose the newest interface. Raises `TargetError` if there is none."""
         await self.connect(self._base)
         self.card = await find_card(self.http, self._base)
-        await self._correct_addresses()
-        self._use(max(self.card.interfaces, key=lambda interface: interface.version))
+        self._use(await self._reachable(max(self.card.interfaces, key=lambda each: each.version)))
         if self.streaming and not self.card.streaming:
             what = "the agent card does not declare streaming; trying it anyway"
             self._report(what, "remove '#stream' from the target")
 
-    async def _correct_addresses(self) -> None:
-        """Replace those of the card that cannot be called."""
+    async def _reachable(self, interface: Interface) -> Interface:
+        """The interface, at the address that the user gave if its own cannot be called."""
         base = base_address(self.card.place)
-        corrected: list[Interface] = []
-        reasons: dict[str, str | None] = {}  # by origin: connecting to one that is away takes long
-        for interface in self.card.interfaces:
-            origin = interface.url.partition("://")[2].partition("/")[0]
-            here = rebase(interface.url, base)
-            if origin not in reasons:
-                reasons[origin] = reason = await _why_wrong(interface.url, base, self.policy)
-                if reason:
-                    there = redact_url(interface.url)[:200]
-                    self._report(
-                        f"the card's address {there!r} {reason}; calling {redact_url(here)!r} "
-                        "instead",
-                        "put the URL that clients use into the card; many agents take it as "
-                        "--card-url URL",
-                    )
-            kept = reasons[origin] is None
-            corrected.append(interface if kept else replace(interface, url=here))
-        self.card = replace(self.card, interfaces=tuple(corrected))
+        reason = await _why_wrong(interface.url, base, self.policy)
+        if reason is None:
+            return interface
+        url = rebase(interface.url, base)
+        if reason:
+            there = redact_url(interface.url)[:200]
+            self._report(
+                f"the card's address {there!r} {reason}; calling {redact_url(url)!r} instead",
+                "put the URL that clients use into the card; many agents take it as --card-url URL",
+            )
+        return replace(interface, url=url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
@@ -377,21 +369,18 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
     tried: list[str] = []
     for place in card_places(base):
         shown = redact_url(place)
+        headers = {"Accept": "application/json"}
         try:
-            async with (
-                asyncio.timeout(_CARD_SECONDS),
-                exchange(http, "GET", place, headers={"Accept": "application/json"}) as response,
-            ):
-                if failed := failure_of_status(response):
-                    raise failed
-                document = await read_body(response)
-            return replace(read_card(parse_json(document)), place=place, document=document)
-        except TimeoutError:
-            raise TargetLoading(
-                f"{shown} accepts connections, but does not respond within {_CARD_SECONDS:g} s: "
-                "the agent is still starting, or hangs"
-            ) from None
+            reply = await fetch(http, "GET", place, headers=headers, timeout=_CARD_SECONDS)
+            if failed := failure_of_status(reply.status, reply.headers):
+                raise failed
+            return replace(read_card(parse_json(reply.body)), place=place, document=reply.body)
         except AgentFailure as failure:
+            if failure.kind is FailureKind.TIMEOUT:
+                raise TargetLoading(
+                    f"{shown} accepts connections, but does not respond within {_CARD_SECONDS:g} "
+                    "s: the agent is still starting, or hangs"
+                ) from None
             if failure.kind is FailureKind.CONNECTION and failure.status is not None:
                 raise TargetLoading(
                     f"{shown} responds with {failure}: the agent has not started yet, or its proxy "
@@ -478,12 +467,10 @@ class A2AReply:
         kind = value.get("kind")
         if kind not in _WRAPPERS.values():
             name = next((name for name in _WRAPPERS if isinstance(value.get(name), Mapping)), None)
-            if name is not None:
-                kind, value = _WRAPPERS[name], value[name]
-            elif "status" in value:  # GetTask has the bare task
-                kind = "task"
-            else:
+            if name is None and "status" not in value:
                 raise _breach("a result that is neither a task nor a message")
+            # GetTask has the bare task
+            kind, value = (_WRAPPERS[name], value[name]) if name else ("task", value)
         self._take_usage(value)
         if kind == "message":
             self._message = _parts(value)
@@ -512,9 +499,10 @@ class A2AReply:
         self.state = str(holder.get("state")).lower().removeprefix("task_state_").replace("_", "-")
         if self.state not in _STATES:
             raise _breach("a task in an unknown state")
-        message = holder.get("message")
-        self._status = _parts(message) if isinstance(message, Mapping) else []
-        self._take_usage(message if isinstance(message, Mapping) else {})
+        said = holder.get("message")
+        message: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+        self._status = _parts(message)
+        self._take_usage(message)
 
     def _take_usage(self, holder: Mapping[str, Any]) -> None:
         self.usage = find_usage(holder.get("metadata")) or self.usage
@@ -531,7 +519,7 @@ class A2AReply:
                 whole = "".join(_texts_of([earlier.pop(), parts[0]]))
                 parts = [{**parts[0], "text": whole}, *parts[1:]]
             earlier += parts
-        elif len(self._artifacts) < _MAX_ARTIFACTS:
+        else:
             self._artifacts[key] = parts
 
 
@@ -551,7 +539,7 @@ def _parts(holder: Mapping[str, Any]) -> Parts:
 
 async def _read_response(response: httpx.Response, reply: A2AReply) -> None:
     """Feed `reply` with the response, which may be a stream or not, whatever was asked for."""
-    failure = failure_of_status(response)
+    failure = failure_of_status(response.status_code, response.headers)
     kind = str(response.headers.get("content-type", ""))
     if failure or not kind.startswith("text/event-stream"):
         body = await (read_error_body(response) if failure else read_body(response))

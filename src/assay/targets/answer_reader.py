@@ -144,11 +144,8 @@ def validate_keys(mapping: Mapping[str, str], kind: str) -> None:
 
 
 def _compile_all(mapping: Mapping[str, str]) -> dict[str, Expression]:
-    return {
-        key: _compile(key, text)
-        for key, text in mapping.items()
-        if key in EXPRESSIONS or key == "results"
-    }
+    keys = [key for key in mapping if key in EXPRESSIONS or key == "results"]
+    return {key: _compile(key, mapping[key]) for key in keys}
 
 
 def _compile(key: str, text: str) -> Expression:
@@ -210,7 +207,11 @@ class AnswerReader:
         value = None if received.value is _MISSING else received.value
         holder = value if isinstance(value, dict) else {}
         if "answer" in self.mapping:
-            answer = self._answer(received)
+            answer = self._find("answer", received)
+            if isinstance(answer, list) and self.mapping["answer"].startswith(_REGEX):
+                answer = answer[0] if answer else None
+            if answer is not None and not (isinstance(answer, str) and is_unicode(answer)):
+                raise self._mismatch("answer", f"{_kind(answer)}, not a text", received)
         else:
             texts = map(holder.get, _ANSWERS)
             answer = next((text for text in texts if isinstance(text, str)), None)
@@ -231,14 +232,6 @@ class AnswerReader:
             usage=find_usage(value),
         )
 
-    def _answer(self, received: Received) -> str | None:
-        found = self._find("answer", received)
-        if isinstance(found, list) and self.mapping["answer"].startswith(_REGEX):
-            found = found[0] if found else None
-        if found is None or (isinstance(found, str) and is_unicode(found)):
-            return found
-        raise self._mismatch("answer", f"{_kind(found)}, not a text", received)
-
     def _contexts(
         self, received: Received, doc_ids: Sequence[str], answer: str | None
     ) -> tuple[ContextChunk, ...]:
@@ -246,15 +239,14 @@ class AnswerReader:
         if "contexts" in self.mapping:
             return read_contexts(self._list("contexts", received))
         texts = self._texts("texts", received)
-        titles = self._texts("titles", received)
         if texts is None or answer is None:
             return ()
-        if len(texts) != len(doc_ids) or len(titles or texts) != len(doc_ids):
+        titles = self._texts("titles", received)
+        if not len(texts) == len(titles or texts) == len(doc_ids):
             what = f"{len(texts)} texts for {len(doc_ids)} ids"
             raise self._mismatch("texts", what, received)
         if titles:
-            pairs = zip(titles, texts, strict=True)
-            texts = tuple(f"{title}\n{text}" for title, text in pairs)
+            texts = tuple(map("\n".join, zip(titles, texts, strict=True)))
         chunks = zip(doc_ids, texts, strict=True)
         return read_contexts([{"id": doc_id, "text": text} for doc_id, text in chunks])
 
@@ -327,7 +319,7 @@ class AnswerReader:
             return ()
         found = self._list("scores", received)
         scores = _numbers(found)
-        if len(scores) != count or len(found) != count:
+        if not len(scores) == len(found) == count:
             what = f"{shorten(found)}, not one number for each of {count} ids"
             raise self._mismatch("scores", what, received)
         return scores
@@ -528,13 +520,12 @@ class IdDetector:
         if not rows:
             return ()
         name, form = self._settled or self._settle(rows)
-        ids = []
-        for place, row in enumerate(rows, start=1):
-            if (value := row.get(name)) is None:
-                what = f"result {place} has no id in {name!r}" if place > 1 else "no ids were found"
-                raise invalid_answer(what)
-            ids.append(document_id(form(value)))
-        return tuple(ids)
+        values = [row.get(name) for row in rows]
+        if None in values:
+            place = values.index(None) + 1
+            what = f"result {place} has no id in {name!r}" if place > 1 else "no ids were found"
+            raise invalid_answer(what)
+        return tuple(document_id(form(value)) for value in values if value is not None)
 
     def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Callable[[str], str]]:
         names = [self._field] if self._field else [name for name in _IDS if name in rows[0]]

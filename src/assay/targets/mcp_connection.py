@@ -442,7 +442,7 @@ class _SharedTransport(httpx2.AsyncBaseTransport):
             exchange.failure = failure
             return httpx2.Response(503, request=request)
         status = exchange.status = response.status_code
-        failed = failure_of_status(response, MCP_TOKEN_VARIABLE)
+        failed = failure_of_status(status, response.headers, MCP_TOKEN_VARIABLE)
         if failed and (status >= 500 or status in _FINAL_STATUSES):
             exchange.failure = failed
             failed.said = quote(await read_error_body(response))

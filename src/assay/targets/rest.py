@@ -136,7 +136,7 @@ class RequestTemplate:
         headers |= {name.lower(): value for name, value in self.expand_headers(values).items()}
         url = fill_url(self.url, values)
         async with exchange(http, self.method, url, content=content, headers=headers) as response:
-            if failure := failure_of_status(response, token_variable=""):
+            if failure := failure_of_status(response.status_code, response.headers, ""):
                 failure.said = quote(await read_error_body(response))
                 raise failure
             if not str(response.headers.get("content-type", "")).startswith("text/event-stream"):
