@@ -1,13 +1,14 @@
 """One service that is an agent of every kind, and keeps what it was sent."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -123,15 +124,27 @@ class Service:
         return JSONResponse({**shared, "status": "ok", "outputs": outputs, "usage": usage})
 
 
+def answering(answer: Response | Callable[[Any, Request], Response]) -> Starlette:
+    """An application that gives one answer, which may depend on the body and the request."""
+
+    async def endpoint(request: Request) -> Response:
+        body = await request.body()
+        if isinstance(answer, Response):
+            return answer
+        return answer(json.loads(body) if body else None, request)
+
+    return Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST", "PUT"])])
+
+
 @asynccontextmanager
 async def opened(
-    service: ASGIApp, kind: str, *mapping: str, **request: Any
+    app: ASGIApp, target: str, *mapping: str, data: Dataset = DATA, **request: Any
 ) -> AsyncIterator[Agent]:
-    async with serving(service) as url:
-        target = KINDS[kind].format(url=url)
+    """An agent of one of `KINDS`, or of a target in which `{url}` is the address of `app`."""
+    async with serving(app) as url:
         settings = RequestSettings(**request)
-        context = OpenContext(DATA, mapping=parse_mapping(mapping), request=settings)
-        agent = open_target(target, context)
+        context = OpenContext(data, mapping=parse_mapping(mapping), request=settings)
+        agent = open_target(KINDS.get(target, target).format(url=url), context)
         try:
             await agent.open()
             yield agent
@@ -139,6 +152,8 @@ async def opened(
             await agent.close()
 
 
-async def ask(service: ASGIApp, kind: str, *mapping: str, **request: Any) -> AgentAnswer:
-    async with opened(service, kind, *mapping, **request) as agent:
+async def ask(
+    app: ASGIApp, target: str, *mapping: str, data: Dataset = DATA, **request: Any
+) -> AgentAnswer:
+    async with opened(app, target, *mapping, data=data, **request) as agent:
         return await agent.ask("coffee", 5)

@@ -1,67 +1,38 @@
 """`openai:` targets: answers, citations and ids from chat completions, streamed or not."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from tests.serve.serving import serving
+from tests.targets.every_kind import answering, ask
 from tests.targets.search_services import app as services
 from tests.targets.search_services import best
 
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.targets import Agent, AgentAnswer, open_target
-from assay.targets.answer_reader import parse_mapping
+from assay.targets import AgentAnswer, open_target
 from assay.targets.target_kinds import OpenContext, RequestSettings
 
 DATA = Dataset("tiny", {f"doc-{n}": Document(f"doc-{n}", "", "") for n in range(9)}, {}, {})
-NOTES = load_dataset("notes")
-
-
-def agent_for(url: str, *mapping: str, dataset: Dataset = DATA, **settings: Any) -> Agent:
-    request = RequestSettings(**settings)
-    return open_target(
-        f"openai:{url}", OpenContext(dataset, mapping=parse_mapping(mapping), request=request)
-    )
-
-
-async def ask(url: str, *mapping: str, **settings: Any) -> AgentAnswer:
-    agent = agent_for(url, *mapping, **settings)
-    try:
-        await agent.open()
-        return await agent.ask("coffee and sleep", 5)
-    finally:
-        await agent.close()
-
-
-def application(answer: Callable[[dict[str, Any], Request], Response]) -> Starlette:
-    async def endpoint(request: Request) -> Response:
-        return answer(await request.json(), request)
-
-    return Starlette(routes=[Route("/v1/chat/completions", endpoint, methods=["POST"])])
 
 
 def completing(message: dict[str, Any], **beside: Any) -> Starlette:
-    body = {"choices": [{"message": {"role": "assistant", **message}}], **beside}
-    return application(lambda _body, _request: JSONResponse(body))
+    return answering(JSONResponse({"choices": [{"message": message}], **beside}))
 
 
-async def answer_of(app: Starlette, *mapping: str, **settings: Any) -> AgentAnswer:
-    async with serving(app) as url:
-        return await ask(f"{url}/v1", *mapping, **settings)
+async def answer_of(app: Starlette, *mapping: str) -> AgentAnswer:
+    return await ask(app, "openai:{url}/v1", *mapping, data=DATA)
 
 
 @pytest.mark.parametrize("request_body", ["", '{"stream": true}'])
 @pytest.mark.parametrize("end", ["/v1", "/v1/", "/v1/chat/completions", "/v1#my-rag"])
 async def test_answer_citations_and_sources_are_read(request_body: str, end: str) -> None:
-    found = tuple(doc_id for doc_id, _ in best("coffee and sleep", 5))
-    async with serving(services) as url:
-        answer = await ask(url + end, dataset=NOTES, body=request_body)
+    found = tuple(doc_id for doc_id, _ in best("coffee", 5))
+    notes = load_dataset("notes")
+    answer = await ask(services, f"openai:{{url}}{end}", data=notes, body=request_body)
     assert answer.doc_ids == found
     assert (answer.answer, answer.citations) == (f"It is so [{found[0]}].", found[:1])
 
@@ -123,10 +94,10 @@ async def test_the_request_has_the_query_the_model_and_what_was_added(
         seen.append((body, request.headers["authorization"], request.headers["api-key"]))
         return JSONResponse({"choices": [{"message": {"content": "Yes."}}]})
 
-    async with serving(application(answer)) as url:
-        extra = json.dumps({"temperature": 0, "k": "{top_k}"})
-        await ask(f"{url}/v1#m/1", body=extra, headers=("api-key: $KEY_1",))
-    messages = [{"role": "user", "content": "coffee and sleep"}]
+    extra = json.dumps({"temperature": 0, "k": "{top_k}"})
+    headers = ("api-key: $KEY_1",)
+    await ask(answering(answer), "openai:{url}/v1#m/1", body=extra, headers=headers)
+    messages = [{"role": "user", "content": "coffee"}]
     body = {"model": "m/1", "messages": messages, "temperature": 0, "k": 5}
     assert seen == [(body, "Bearer token-1", "key-1")]
 
@@ -137,12 +108,11 @@ async def test_the_request_has_the_query_the_model_and_what_was_added(
         (b'{"error": {"message": "quota"}}', FailureKind.AGENT_ERROR, "quota"),
         (b'{"ids": ["a"]}', FailureKind.INVALID_ANSWER, 'not a chat completion; received {"ids"'),
         (b"<html>", FailureKind.INVALID_ANSWER, "not JSON"),
-        (b'{"choices": []}', FailureKind.INVALID_ANSWER, "not a chat completion"),
     ],
 )
 async def test_what_is_no_completion_is_said(content: bytes, kind: FailureKind, words: str) -> None:
     with pytest.raises(AgentFailure) as caught:
-        await answer_of(application(lambda _body, _request: Response(content)))
+        await answer_of(answering(Response(content)))
     assert caught.value.kind is kind
     assert words in f"{caught.value} {caught.value.said}"
 
@@ -158,13 +128,12 @@ async def test_what_is_no_completion_is_said(content: bytes, kind: FailureKind, 
 async def test_a_stream_that_breaks_off_is_a_failure(
     stream: str, kind: FailureKind, words: str
 ) -> None:
-    app = application(lambda _body, _request: Response(stream, media_type="text/event-stream"))
     with pytest.raises(AgentFailure) as caught:
-        await answer_of(app)
+        await answer_of(answering(Response(stream, media_type="text/event-stream")))
     assert caught.value.kind is kind
     assert words in f"{caught.value} {caught.value.said}"
 
 
 def test_additions_to_the_request_are_an_object() -> None:
     with pytest.raises(UsageError, match="must be a JSON object"):
-        agent_for("http://h/v1", body="[1]")
+        open_target("openai:http://h/v1", OpenContext(DATA, request=RequestSettings(body="[1]")))

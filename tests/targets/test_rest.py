@@ -1,114 +1,137 @@
-"""`rest:` targets: requests from templates, pages, presets, and failures by their right name."""
+"""`rest:` targets: requests from templates, presets, streams, and what is refused before a run."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import os
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from tests.search.conftest import running_server
-from tests.serve.serving import serving
+from tests.targets.every_kind import DATA, answering, ask, opened
 from tests.targets.search_services import app as services
 from tests.targets.search_services import best
 
 from assay.data import load_dataset
-from assay.errors import AgentFailure, FailureKind
-from assay.targets import Agent, AgentAnswer, open_target
-from assay.targets.answer_reader import parse_mapping
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.outbound import OutboundPolicy
+from assay.targets import open_target
+from assay.targets.rest import fill_json, fill_url
 from assay.targets.target_kinds import OpenContext, RequestSettings
 
-DATA = load_dataset("notes")
-DATA_ID = next(iter(DATA.documents))
+VALUES: dict[str, str | int] = {"query": 'a "b" & c/d', "top_k": 5}
+BY_GET = "rest:{url}/s?q={{query}}"
+COFFEE = tuple(doc_id for doc_id, _ in best("coffee", 5))
 
 
-def agent_for(url: str, *mapping: str, method: str = "", **settings: Any) -> Agent:
-    request = RequestSettings(**settings)
-    return open_target(
-        f"rest:{method}{url}", OpenContext(DATA, mapping=parse_mapping(mapping), request=request)
-    )
+def test_values_enter_a_url_encoded_and_a_body_as_json() -> None:
+    url = fill_url("http://h/s/{query}?q={query}&n={top_k}", VALUES)
+    encoded = "a%20%22b%22%20%26%20c%2Fd"
+    assert url == f"http://h/s/{encoded}?q={encoded}&n=5"
+    body = {"q": "{query}", "n": "{top_k}", "{query}": "{fuzzy} {{top_k}}", "l": [{"x": "{query}"}]}
+    assert fill_json(body, VALUES) == {
+        "q": 'a "b" & c/d',
+        "n": 5,
+        "{query}": "{fuzzy} {5}",
+        "l": [{"x": 'a "b" & c/d'}],
+    }
 
 
-@asynccontextmanager
-async def opened(url: str, *mapping: str, **settings: Any) -> AsyncIterator[Agent]:
-    agent = agent_for(url, *mapping, **settings)
-    try:
-        await agent.open()
-        yield agent
-    finally:
-        await agent.close()
+def test_a_placeholder_in_the_query_itself_is_not_filled_in() -> None:
+    values = {**VALUES, "query": "{top_k} {query} $HOME ${HOME}"}
+    assert fill_json("x {query}", values) == "x {top_k} {query} $HOME ${HOME}"
+    assert os.environ["HOME"] not in fill_url("http://h/?q={query}", values)
 
 
-async def ask(url: str, *mapping: str, top_k: int = 5, **settings: Any) -> AgentAnswer:
-    async with opened(url, *mapping, **settings) as agent:
-        return await agent.ask("coffee and sleep", top_k)
+@pytest.mark.parametrize(
+    ("url", "settings", "words"),
+    [
+        ("http://h/s", {"body": "{}"}, "neither the URL nor --request contains {query}"),
+        ("http://h/s?q={qeury}", {}, "Did you mean '{query}'?"),
+        ("http://{query}/s", {}, "must not be in the host"),
+        ("ftp://h/{query}", {}, "is not an http(s)"),
+        ("http://h/s", {"body": '{"q": {query}}'}, "Placeholders stand inside quotes"),
+        ("http://h/s", {"body": "@none.json"}, "cannot read the file: No such file"),
+        ("FETCH http://h/{query}", {}, "method 'FETCH' is not one of GET, POST"),
+        ("http://h/{query}", {"headers": ("X-A:",)}, "it must be 'Name: value'"),
+        ("http://h/{query}", {"headers": ("X-A: $NOT_SET_1",)}, "variable NOT_SET_1, which is not"),
+        ("http://h/{query}", {"headers": ("Authorization: Bearer abc",)}, ": Bearer $TOKEN'"),
+        ("http://h/{query}", {"headers": ("api-key: abc",)}, "spells a secret out"),
+        ("http://h/?q={query}&api_key=abc", {}, "'api_key=${API_KEY}'"),
+        ("http://h/?q={query}&k=${NOT_SET_1}", {}, "variable NOT_SET_1"),
+        ("http://h", {"preset": "elastic", "index": "x"}, "Did you mean 'elasticsearch'?"),
+        ("http://h", {"preset": "solr"}, "--preset needs an index"),
+        ("http://h", {"preset": "solr", "index": "a/../b"}, "got 'a/../b'"),
+    ],
+)
+def test_a_request_that_cannot_work_is_refused_before_the_run(
+    url: str, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_target(f"rest:{url}", OpenContext(DATA, request=RequestSettings(**settings)))
+    assert words in str(caught.value)
+    assert "abc" not in str(caught.value)
 
 
-def ids(count: int) -> tuple[str, ...]:
-    return tuple(doc_id for doc_id, _ in best("coffee and sleep", count))
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        ("http://example.org/?q={query}", {"headers": ("X-A: $HOME",)}),
+        ("http://example.org/?q={query}&k=${HOME}", {}),
+        ("http://example.org/", {"body": "@/etc/hostname"}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["rest", "openai"])
+def test_strangers_read_neither_files_nor_variables(
+    kind: str, url: str, settings: dict[str, Any]
+) -> None:
+    policy = OutboundPolicy(("example.org",), public_only=True)
+    context = OpenContext(DATA, policy=policy, request=RequestSettings(**settings))
+    with pytest.raises(UsageError, match="server"):
+        open_target(f"{kind}:{url}", context)
 
 
-def one_route(answer: Callable[[Request], Response]) -> Starlette:
-    async def endpoint(request: Request) -> Response:
-        await request.body()
-        return answer(request)
-
-    return Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST", "PUT"])])
-
-
-async def test_a_search_by_get() -> None:
-    async with serving(services) as url:
-        address = f"{url}/docs/_search?q={{query}}&size={{top_k}}"
-        answer = await ask(address, "ids=hits.hits[]._id", "scores=hits.hits[]._score")
-    assert answer.doc_ids == ids(5)
+@pytest.mark.parametrize("place", ["{{query}}", "{{query}}&size={{top_k}}"])
+async def test_a_search_by_get_is_cut_unless_it_was_told_how_many(place: str) -> None:
+    mapping = ("ids=hits.hits[]._id", "scores=hits.hits[]._score")
+    answer = await ask(services, f"rest:{{url}}/docs/_search?q={place}", *mapping)
+    assert answer.doc_ids == COFFEE
     assert len(answer.scores) == 5
-
-
-async def test_what_was_not_told_how_many_is_cut() -> None:
-    async with serving(services) as url:
-        answer = await ask(f"{url}/docs/_search?q={{query}}", "ids=hits.hits[]._id")
-    assert answer.doc_ids == ids(5)
 
 
 async def test_a_body_from_a_file_is_sent_by_post_with_headers_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEARCH_TOKEN", "s3cret-value")
-    seen: list[tuple[str, str, Any]] = []
+    seen: list[tuple[str, str, str]] = []
 
-    def answer(request: Request) -> Response:
+    def answer(_body: Any, request: Request) -> Response:
         seen.append((request.method, request.headers["authorization"], request.headers["x-a"]))
         return JSONResponse({"ids": ["d1"]})
 
     body = tmp_path / "body.json"
     body.write_text('{"q": "{query}"}')
-    async with serving(one_route(answer)) as url:
-        headers = ("Authorization: Bearer $SEARCH_TOKEN", "X-A: ${SEARCH_TOKEN}$1")
-        found = await ask(f"{url}/s", body=f"@{body}", headers=headers)
-        put = await ask(f"{url}/s", body=f"@{body}", headers=headers, method="put ")
-    assert found.doc_ids == put.doc_ids == ("d1",)
-    assert seen == [
-        ("POST", "Bearer s3cret-value", "s3cret-value$1"),
-        ("PUT", "Bearer s3cret-value", "s3cret-value$1"),
-    ]
+    headers = ("Authorization: Bearer $SEARCH_TOKEN", "X-A: ${SEARCH_TOKEN}$1")
+    for method in ("", "put "):
+        target = f"rest:{method}{{url}}/s"
+        found = await ask(answering(answer), target, body=f"@{body}", headers=headers)
+        assert found.doc_ids == ("d1",)
+    sent = ("Bearer s3cret-value", "s3cret-value$1")
+    assert seen == [("POST", *sent), ("PUT", *sent)]
 
 
 @pytest.mark.parametrize("preset", ["elasticsearch", "opensearch", "solr", "vespa"])
 async def test_a_preset_finds_the_documents_in_the_recorded_shape(preset: str) -> None:
-    async with serving(services) as url:
-        answer = await ask(url, preset=preset, index="docs")
-        assert answer.doc_ids == ids(5)
-        agent = agent_for(url + "/", preset=preset, index="docs")
+    async with opened(services, "rest:{url}/", preset=preset, index="docs") as agent:
+        assert (await agent.ask("coffee", 5)).doc_ids == COFFEE
         assert f"preset {preset}" in agent.info.details
 
 
 @pytest.mark.slow
 async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) -> None:
-    documents = list(DATA.documents.values())[:40]
+    data = load_dataset("notes")
+    documents = list(data.documents.values())[:40]
     with running_server(tmp_path) as server:
         async with httpx.AsyncClient(base_url=server.url) as http:
             vectors = {"sparse_vectors": {"bm25": {"modifier": "idf"}}}
@@ -123,14 +146,19 @@ async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) 
             ]
             done = await http.put("/collections/docs/points?wait=true", json={"points": points})
             assert done.status_code == 200, done.text
-        async with opened(server.url, preset="qdrant", index="docs") as agent:
-            wanted = documents[7]
-            answer = await agent.ask(wanted.full_text[:200], 3)
-            assert answer.doc_ids[0] == wanted.id
-            assert len(answer.scores) == len(answer.doc_ids) <= 3
-        with pytest.raises(AgentFailure, match="HTTP 404") as caught:
-            await ask(server.url, preset="qdrant", index="other")
-        assert "doesn't exist" in caught.value.said
+        for index in ("docs", "other"):
+            settings = RequestSettings(preset="qdrant", index=index)
+            agent = open_target(f"rest:{server.url}", OpenContext(data, request=settings))
+            await agent.open()
+            if index == "docs":
+                answer = await agent.ask(documents[7].full_text[:200], 3)
+                assert answer.doc_ids[0] == documents[7].id
+                assert len(answer.scores) == len(answer.doc_ids) <= 3
+            else:
+                with pytest.raises(AgentFailure, match="HTTP 404") as caught:
+                    await agent.ask("coffee", 3)
+                assert "doesn't exist" in caught.value.said
+            await agent.close()
 
 
 SSE = (
@@ -149,16 +177,12 @@ LINES = '{"hit": "a"}\n{"hit": "b"}\n{"said": "It is so."}\n'
         (ONE_EVENT, "text/event-stream", ("ids=[].sources[].doc", "answer=[].text | [0]")),
         (LINES, "text/plain", ('ids=re:"hit": "(.)"', 'answer=re:"said": "([^"]+)"')),
     ],
-    ids=[
-        *("events", "events that end early", "one event"),
-        "lines by pattern",
-    ],
+    ids=["events", "events that end early", "one event", "lines by pattern"],
 )
 async def test_a_stream_is_a_list_of_what_it_holds(
     body: str, kind: str, mapping: tuple[str, ...]
 ) -> None:
-    async with serving(one_route(lambda _request: Response(body, media_type=kind))) as url:
-        answer = await ask(f"{url}/s?q={{query}}", *mapping)
+    answer = await ask(answering(Response(body, media_type=kind)), BY_GET, *mapping)
     assert (answer.doc_ids, answer.answer) == (("a", "b"), "It is so.")
 
 
@@ -173,8 +197,7 @@ async def test_a_stream_is_a_list_of_what_it_holds(
 )
 async def test_an_error_with_status_200_is_an_error(body: Any, mapping: tuple[str, ...]) -> None:
     """Read as an answer without documents, it would be a finding about the ranking."""
-    async with serving(one_route(lambda _request: JSONResponse(body))) as url:
-        with pytest.raises(AgentFailure, match="answered with an error") as caught:
-            await ask(f"{url}/s?q={{query}}", *mapping)
+    with pytest.raises(AgentFailure, match="answered with an error") as caught:
+        await ask(answering(JSONResponse(body)), BY_GET, *mapping)
     assert caught.value.kind is FailureKind.AGENT_ERROR
     assert "no index" in caught.value.said

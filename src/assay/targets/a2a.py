@@ -57,7 +57,6 @@ from assay.targets.answer_reader import (
     cited_in,
     find_usage,
     read_answer,
-    suggest_mapping,
     validate_keys,
 )
 from assay.targets.http_agent import HttpAgent, ready_url, unreachable
@@ -598,7 +597,7 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
         else:
             cited = cited_in(text, (), reader.known)
             answer = AgentAnswer(cited, citations=cited)
-            if not cited and suggest_mapping(received[0], reader.known):
+            if not cited and reader.suggest(received[0]):
                 failure = invalid_answer("the answer names documents, but not as [ID]")
                 raise reader.with_suggestion(failure, received[0])
         return answer if answer.answer is not None else replace(answer, answer=text)

@@ -192,15 +192,33 @@ class AnswerReader:
         """The failure with the mapping that finds ids of the data set in what was received."""
         self.last = received
         self._suggestions += 1
-        if self._suggestions > _MAX_SUGGESTIONS:
-            return failure
-        suggestion = suggest_mapping(received, self.known)
-        if not suggestion or suggestion == f"ids={self.mapping.get('ids')}":
+        suggestion = self.suggest(received) if self._suggestions <= _MAX_SUGGESTIONS else ""
+        if not suggestion:
             return failure
         remedy = f"try: --map '{suggestion}'"
         if failure.remedy == PLAIN_TEXT_HINT:
             remedy = f"{failure.remedy}; else {remedy}"
         return AgentFailure(failure.kind, failure.message, remedy=remedy)
+
+    def suggest(self, received: Received) -> str:
+        """`ids=EXPR` for ids of the data set in an answer; empty for none, and if it is given.
+
+        In JSON, the path that leads to them; in text, a usual pattern that finds them and little
+        else.
+        """
+        path = find_known(received.value, self.known)
+        if path is not None:
+            found = path if "[]" in path else f"[{path}]"
+            return "" if found == self.mapping.get("ids") else f"ids={found}"
+        # A string inside JSON has its quotes escaped in the raw text.
+        for searched in ("\n".join(strings_in(received.value)), received.text):
+            for pattern in _PATTERNS:
+                names = set(re.findall(pattern, searched[:_MAX_READ]))
+                hits = [each for each in names if each in self.known]
+                if hits and 2 * len(hits) >= len(names):
+                    found = f"{_REGEX}{pattern}"
+                    return "" if found == self.mapping.get("ids") else f"ids={found}"
+        return ""
 
     def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
@@ -587,24 +605,6 @@ def cited_in(
         if mark[2] and (linked := known_form(mark[2], known)):
             found[linked] = None
     return tuple(found)
-
-
-def suggest_mapping(received: Received, known: Container[str]) -> str:
-    """`ids=EXPR` for ids of the data set in an answer that was not understood; empty for none.
-
-    In JSON, the path that leads to them; in text, a usual pattern that finds them and little else.
-    """
-    path = find_known(received.value, known)
-    if path is not None:
-        return f"ids={path}" if "[]" in path else f"ids=[{path}]"
-    # A string inside JSON has its quotes escaped in the raw text.
-    for searched in ("\n".join(strings_in(received.value)), received.text):
-        for pattern in _PATTERNS:
-            found = set(re.findall(pattern, searched[:_MAX_READ]))
-            hits = [each for each in found if each in known]
-            if hits and 2 * len(hits) >= len(found):
-                return f"ids=re:{pattern}"
-    return ""
 
 
 def find_known(value: Any, known: Container[str], depth: int = _MAX_DEPTH) -> str | None:

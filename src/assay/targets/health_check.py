@@ -33,7 +33,7 @@ from assay.net.redact import (
 )
 from assay.run.calls import with_quote
 from assay.targets.a2a import WELL_KNOWN, A2AAgent, CardNotFound, base_address, find_card
-from assay.targets.answer_reader import AnswerReader, suggest_mapping
+from assay.targets.answer_reader import AnswerReader
 from assay.targets.chunks import suggest_separator
 from assay.targets.http_agent import UNKNOWN, AgentReadiness, ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
@@ -345,30 +345,28 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
     except TimeoutError:
         failure = AgentFailure(FailureKind.TIMEOUT, f"no answer within {sample.timeout:g} s")
     milliseconds = (time.perf_counter() - started) * 1000
-    call = SampleCall(way, milliseconds, tuple(map(redact_known, answer.doc_ids)))
-    if failure:
-        call = replace(
-            call,
-            failure=str(failure.kind),
-            message=redact_known(with_quote(failure.message, failure.said)),
-            remedy=redact_known(failure.remedy),
-            status=failure.status,
-        )
-    if answer.answer is not None:
-        start = redact_secrets(answer.answer, length=_ANSWER_LENGTH)
-        length, cited = len(answer.answer), len(answer.citations)
-        call = replace(call, answer=start, answer_length=length, citations=cited)
-    reader: AnswerReader | None = getattr(agent, "reader", None)
-    if reader is None or reader.last is None:
-        return call
-    received = reader.last
     known = frozenset() if dataset is None else dataset.known_ids
-    found = any(each in known for each in answer.doc_ids)
-    suggestion = "" if found else suggest_mapping(received, known)
-    if suggestion == f"ids={reader.mapping.get('ids')}":
-        suggestion = ""  # the message about this very mapping says what to write instead
-    raw = redact_secrets(received.text, length=_RAW_LENGTH)
-    return replace(call, raw=raw, suggestion=suggestion)
+    reader: AnswerReader | None = getattr(agent, "reader", None)
+    raw = suggestion = ""
+    if reader and reader.last:
+        raw = redact_secrets(reader.last.text, length=_RAW_LENGTH)
+        finds_ids = any(each in known for each in answer.doc_ids)
+        suggestion = "" if finds_ids else reader.suggest(reader.last)
+    text = answer.answer
+    return SampleCall(
+        way,
+        milliseconds,
+        doc_ids=tuple(map(redact_known, answer.doc_ids)),
+        failure=str(failure.kind) if failure else "",
+        message=redact_known(with_quote(failure.message, failure.said)) if failure else "",
+        remedy=redact_known(failure.remedy) if failure else "",
+        raw=raw,
+        suggestion=suggestion,
+        answer=None if text is None else redact_secrets(text, length=_ANSWER_LENGTH),
+        answer_length=len(text or ""),
+        citations=len(answer.citations),
+        status=failure.status if failure else None,
+    )
 
 
 def _about_call(call: SampleCall, sample: SampleQuery, target: Target) -> Iterator[Problem]:
