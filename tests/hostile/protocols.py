@@ -136,8 +136,9 @@ def _mcp(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
         params = request.body.get("params")
         version = params.get("protocolVersion") if isinstance(params, dict) else None
         info = {"name": "hostile", "version": "1"}
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-        return {**call, "result": result}
+        offered: JsonObject = {"tools": {}}
+        made = {"protocolVersion": version, "capabilities": offered, "serverInfo": info}
+        return {**call, "result": made}
     if method == "tools/list":
         return {**call, "result": {"tools": [_TOOL]}}
     if method != "tools/call":

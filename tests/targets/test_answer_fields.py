@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 from starlette.responses import JSONResponse
-from tests.contract.running import running
 from tests.targets.every_kind import KINDS, Service, ask
 from tests.targets.test_a2a import agent_app, done
 
 from assay.errors import AgentFailure
 from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
-from assay.targets.a2a import A2AAgent
 from assay.targets.answer_reader import (
     MAX_STEP_IDS,
     MAX_STEP_QUERY,
@@ -71,11 +69,8 @@ async def test_usage_in_the_metadata_of_a2a() -> None:
         reply["result"]["task"]["metadata"] = {"usage": USAGE}
         return JSONResponse(reply)
 
-    async with running(agent_app(answer)) as url:
-        agent = A2AAgent(url)
-        await agent.open()
-        assert (await agent.ask("q", 1)).usage == AnswerUsage(120, 7, 0.002)
-        await agent.close()
+    found = await ask(agent_app(answer), "a2a:{url}")
+    assert found.usage == AnswerUsage(120, 7, 0.002)
 
 
 @pytest.mark.parametrize(

@@ -31,23 +31,19 @@ async def ask(target: Any) -> AgentAnswer:
         await agent.close()
 
 
-async def test_sync_async_and_callable_objects_are_asked_alike() -> None:
-    async def later(_query: str, top_k: int) -> list[str]:
-        await asyncio.sleep(0)
-        return ["a", "b"][:top_k]
+async def later(_query: str, top_k: int) -> list[str]:
+    await asyncio.sleep(0)
+    return ["a", "b"][:top_k]
 
-    class Finder:
-        async def __call__(self, query: str, top_k: int) -> list[str]:
-            return await later(query, top_k)
 
-    def now(_query: str, top_k: int) -> list[str]:
-        return ["a", "b"][:top_k]
+class Finder:
+    async def __call__(self, query: str, top_k: int) -> list[str]:
+        return await later(query, top_k)
 
-    def hands_over(query: str, top_k: int) -> Any:
-        return later(query, top_k)
 
-    for function in (now, later, Finder(), hands_over):
-        assert (await ask(function)).doc_ids == ("a", "b")
+@pytest.mark.parametrize("function", [later, Finder(), lambda query, top_k: later(query, top_k)])
+async def test_async_functions_and_objects_are_asked_alike(function: Any) -> None:
+    assert (await ask(function)).doc_ids == ("a", "b")
 
 
 async def test_sync_functions_run_beside_the_loop_and_beside_each_other() -> None:
