@@ -15,11 +15,11 @@ import hmac
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -185,9 +185,7 @@ class UiAccess:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
+        headers = Headers(scope=scope)
         answer, path, is_safe = _with_headers(send), scope["path"], scope["method"] in _SAFE
         is_asset = is_safe and (path in OPEN_PATHS or path.startswith(f"{_STATIC}/"))
         if self._token is None and _host_name(headers) not in LOOPBACK_HOSTS:
@@ -201,23 +199,18 @@ class UiAccess:
             "authorization" in headers or (path == LOGIN and not is_safe)
         ):
             await send_too_many_guesses(answer, self._guesses)
-        elif path == LOGIN or is_asset or self._knows_token(scope, headers):
+        elif path == LOGIN or is_asset or self._knows_token(scope):
             await self._app(scope, receive, answer)
         else:
             if "authorization" in headers:
                 self._guesses.count(scope)
             await _send_to_login(scope, answer)
 
-    def _knows_token(self, scope: Scope, headers: dict[str, str]) -> bool:
+    def _knows_token(self, scope: Scope) -> bool:
         assert self._token is not None
-        if has_bearer_token(scope, self._token):
-            return True
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        given = cookie.value.encode() if cookie else b""
-        return hmac.compare_digest(given, session_of(self._token).encode())
+        given = Request(scope).cookies.get(COOKIE, "").encode()
+        is_session = hmac.compare_digest(given, session_of(self._token).encode())
+        return is_session or has_bearer_token(scope, self._token)
 
 
 def session_of(token: str) -> str:
@@ -230,20 +223,17 @@ def local_path(text: str) -> str:
     return text if text.startswith("/") and not text.startswith(("//", "/\\")) else "/"
 
 
-def _host_name(headers: dict[str, str]) -> str:
+def _host_name(headers: Headers) -> str:
     try:
         return (urlsplit(f"//{headers.get('host', '')}").hostname or "").rstrip(".")
     except ValueError:
         return ""
 
 
-def _is_from_our_page(headers: dict[str, str]) -> bool:
+def _is_from_our_page(headers: Headers) -> bool:
     """Browsers send an Origin with every POST; without one, it is not one of our forms."""
-    try:
-        origin = urlsplit(headers.get("origin", "")).netloc
-    except ValueError:  # such as http://[x
-        return False
-    return origin != "" and origin == headers.get("host")
+    host = headers.get("origin", "").partition("://")[2]
+    return host != "" and host == headers.get("host")
 
 
 def _with_headers(send: Send) -> Send:

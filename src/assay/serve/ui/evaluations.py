@@ -113,7 +113,7 @@ class Evaluations:
         self._runs = runs
         self._policy = policy
         self._started: dict[str, StartedEvaluation] = {}
-        self._starting = 0
+        self._starting = asyncio.Lock()
         self._readers: set[asyncio.Task[None]] = set()
 
     def get(self, evaluation_id: str) -> StartedEvaluation | None:
@@ -130,16 +130,13 @@ class Evaluations:
 
     async def start(self, config: RunConfig) -> StartedEvaluation:
         """Start an evaluation. Raises `UsageError` if too many are running."""
-        if len(self.running()) + self._starting >= MAX_RUNNING:
-            raise UsageError(f"{MAX_RUNNING} evaluations are running; wait for one to finish")
-        self._starting += 1
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        try:
+        async with self._starting:
+            if len(self.running()) >= MAX_RUNNING:
+                raise UsageError(f"{MAX_RUNNING} evaluations are running; wait for one to finish")
+            since = datetime.now(UTC).isoformat(timespec="seconds")
             process = await self._start_process(config)
-        finally:
-            self._starting -= 1
-        started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
-        self._started[started.id] = started
+            started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
+            self._started[started.id] = started
         reader = asyncio.create_task(started.read_lines())
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)

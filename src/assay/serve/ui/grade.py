@@ -59,18 +59,19 @@ async def pools_page(request: Request) -> Response:
     """The pools with their size and graders, or why one cannot be read."""
     ui, found = ui_of(request), dict[str, Any]()
     for name in sorted(path.stem for path in (ui.runs / "pools").glob("*.csv")):
+        if not _NAME.fullmatch(name):
+            continue
         try:
             pool = await asyncio.to_thread(_open, ui, name)
-            grades = await asyncio.to_thread(pool.grades) if pool else {}
+            grades = await asyncio.to_thread(pool.grades)
         except AssayError as error:
             found[name] = str(error)
             continue
-        if pool is not None:
-            found[name] = {
-                "documents": len(pool.pairs),
-                "queries": len({pair.query_id for pair in pool.pairs}),
-                "graders": {grader: len(labels) for grader, labels in grades.items()},
-            }
+        found[name] = {
+            "documents": len(pool.pairs),
+            "queries": len({pair.query_id for pair in pool.pairs}),
+            "graders": {grader: len(labels) for grader, labels in grades.items()},
+        }
     return ui.page(request, "pools.html", pools=found, folder=ui.runs / "pools")
 
 
@@ -78,11 +79,11 @@ def _path(ui: Ui, name: str) -> Path:
     return ui.runs / "pools" / f"{name}.csv"
 
 
-def _open(ui: Ui, name: str) -> GradedPool | None:
-    """The pool of that name, read again if its table has changed; None if there is none."""
+def _open(ui: Ui, name: str) -> GradedPool:
+    """The pool of that name, read again if its table has changed; answers 404 if there is none."""
     path = _path(ui, name)
     if not _NAME.fullmatch(name) or not path.is_file():
-        return None
+        raise HTTPException(404, f"no pool {name[:80]!r} in {path.parent}")
     pool: GradedPool = ui.recent.get((path, path.stat().st_mtime_ns), lambda: GradedPool(path))
     return pool
 
@@ -105,7 +106,7 @@ async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = ""
         pairs = await _unjudged_pairs(ui, lines)
         await asyncio.to_thread(write_pool, _path(ui, name), pairs)
     pool = await asyncio.to_thread(_open, ui, name)
-    places = [str(at) for at, pair in enumerate(pool.pairs if pool else ()) if pair[0] == query]
+    places = [str(at) for at, pair in enumerate(pool.pairs) if pair[0] == query]
     fields = {"grader": request.cookies.get(_GRADER) or _DEFAULT_GRADER}
     fields |= {"at": places[0]} if places else {}
     return RedirectResponse(f"/grade/{name}/grade?{urlencode(fields)}", 303)
@@ -238,8 +239,4 @@ async def qrels_file(request: Request) -> Response:
 
 
 async def _pool(request: Request) -> GradedPool:
-    ui, name = ui_of(request), request.path_params["pool"]
-    pool = await asyncio.to_thread(_open, ui, name)
-    if pool is None:
-        raise HTTPException(404, f"no pool {name[:80]!r} in {ui.runs / 'pools'}")
-    return pool
+    return await asyncio.to_thread(_open, ui_of(request), request.path_params["pool"])

@@ -186,7 +186,7 @@ def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
     found = ui.index.lines(
         lambda other: (
             other.name != line.name
-            and other.mean is not None
+            and other.answered > 0
             and (other.fingerprint, other.split) == (line.fingerprint, line.split)
         )
     )
