@@ -147,8 +147,11 @@ FUNCTION_WORDS = {
 }
 # Chinese characters stand in Japanese texts too, and kana in no other.
 _SCRIPT_LANGUAGES = {
-    "CJK": "chinese", "HIRAGANA": "japanese", "KATAKANA": "japanese", "HANGUL": "korean",
-}  # fmt: skip
+    "CJK": "chinese",
+    "HIRAGANA": "japanese",
+    "KATAKANA": "japanese",
+    "HANGUL": "korean",
+}
 _KANA_SHARE = 0.1
 _LETTERS_READ = 100_000
 # What a language must show of its function words before it is believed: text has about 40%.

@@ -38,15 +38,15 @@ _SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "HEBREW": (NO_LANGUAGE, "yiddish"),
 }
 _NOT_LATIN = {language for known in _SCRIPTS.values() for language in known} - {"none"} | {"cjk"}
-_CODES = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
-    "en": "english", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",
-    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
-    "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "nb": "norwegian",
-    "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese",
-    "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil",
-    "tr": "turkish", "yi": "yiddish", "ja": "cjk", "ko": "cjk", "th": "cjk", "zh": "cjk",
-}  # fmt: skip
+# ISO 639-1 codes, as metadata of documents have them.
+_CODES_OF_LANGUAGES = """
+    ar=arabic ca=catalan cs=czech da=danish de=german el=greek en=english es=spanish et=estonian
+    eu=basque fa=persian fi=finnish fr=french ga=irish hi=hindi hu=hungarian hy=armenian
+    id=indonesian it=italian lt=lithuanian nb=norwegian ne=nepali nl=dutch no=norwegian
+    pl=polish pt=portuguese ro=romanian ru=russian sr=serbian sv=swedish ta=tamil tr=turkish
+    yi=yiddish ja=cjk ko=cjk th=cjk zh=cjk
+"""
+_CODES = dict(code.split("=") for code in _CODES_OF_LANGUAGES.split())
 LANGUAGES = (AUTO, NO_LANGUAGE, *sorted(set(_CODES.values())))
 
 DOCUMENTS_READ, _CHARACTERS_READ = 100, 1000
