@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.evaluation.town import Reader, Scripted, diagnosis_of, perfect, rows_of, run, section
+from tests.evaluation.town import Reader, diagnosis_of, perfect, rows_of, run, section
 
 from assay.data import Dataset, Query
 from assay.evaluation.evaluation import Evaluation, Events
@@ -66,22 +66,6 @@ def test_an_agent_that_takes_no_context_is_not_asked_again(town: Dataset, tmp_pa
     outcome = run(perfect, town, tmp_path, counterfactuals=True)
     assert section(outcome).counterfactuals is None
     assert not list(outcome.folder.path.glob("calls-*.jsonl"))
-
-
-def test_what_the_judge_could_not_read_is_told_beside_an_ignored_context(
-    town: Dataset, tmp_path: Path
-) -> None:
-    class Rambling(Scripted):
-        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-            return "I would say so." if "STATED" in prompt else "FALSE"
-
-    def deaf(query: str, top_k: int, context: Any = None) -> dict[str, Any]:
-        return {"doc_ids": ["zoo"], "answer": "Otters.", "citations": ["zoo"]}
-
-    note = section(run(deaf, town, tmp_path, judge=Rambling(""), counterfactuals=True)).note
-    assert "most replies for judged_facts could not be read: left out; the agent ignored" in (
-        note or ""
-    )
 
 
 def test_a_target_that_dies_while_it_is_asked_again_can_be_resumed(

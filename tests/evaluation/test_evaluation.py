@@ -133,17 +133,6 @@ def test_queries_new_to_training_are_scored_apart(
     assert head.unseen_queries is None  # no mean over nothing
 
 
-def test_a_ceiling_leaves_out_what_the_corpus_lacks(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    whole = make_dataset(4)
-    kept = {doc_id: whole.documents[doc_id] for doc_id in list(whole.documents)[:2]}
-    lacking = Dataset("tiny", kept, whole.queries, whole.judgments)
-    head = run(lambda _query, _top_k: ["d0", "d1"], lacking, tmp_path).report
-    assert head.statistics["recall@5"].ceiling < 0.7
-    assert head.statistics["recall@5"].share_of_ceiling == pytest.approx(1.0)
-
-
 def with_latencies(outcome: Run, latencies: list[float], dataset: Dataset) -> Report:
     """The report of the same run, had its calls taken so many milliseconds."""
     lines = [json.loads(line) for line in outcome.folder.calls_file.read_text().splitlines()]

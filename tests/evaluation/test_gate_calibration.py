@@ -157,14 +157,6 @@ def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:
     assert "only 5 labels are about this data" in str(few.exception)
 
 
-def test_a_file_that_is_no_calibration_is_refused(server: ModelServer) -> None:
-    Path("c.jsonl").write_text('{"kind": "correctness", "judge": "m"}')
-    with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):
-        evaluate(judge_set="calibration=c.jsonl")
-    with pytest.raises(DataError, match="no such file"):
-        evaluate(judge_set="calibration=nowhere.jsonl")
-
-
 def test_recorded_verdicts_calibrate_no_judge(server: ModelServer) -> None:
     write_labels(verdict=True)
     result = calibrate()

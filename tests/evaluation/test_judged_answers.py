@@ -81,7 +81,9 @@ def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> No
     assert answers.metrics["judged_faithfulness"] == 0.0
     assert answers.correctness_by == "judged by scripted, 2 votes, half with the texts swapped"
     assert judge_of(answers).judged == 2
+    assert judge_of(answers).decided_by_rule == 1
     assert rows_of(outcome)["open"].votes == ["false", "false"]
+    assert rows_of(outcome)["mayor"].votes is None
 
 
 def test_a_judge_that_says_neither_has_judged_nothing(town: Dataset, tmp_path: Path) -> None:
@@ -150,13 +152,6 @@ def test_a_judge_that_fails_costs_nothing_that_needs_no_judge(
     assert not {"correctness", "judged_facts", "judged_faithfulness"} & answers.metrics.keys()
     assert answers.diagnosis is None
     assert [(gate.value, gate.passed) for gate in outcome.report.gates] == [(None, False)] * 2
-
-
-def test_a_rule_is_no_vote(town: Dataset, tmp_path: Path) -> None:
-    outcome = run(perfect, town, tmp_path, judge=Scripted("TRUE"))
-    assert judge_of(section(outcome)).judged == 2
-    assert judge_of(section(outcome)).decided_by_rule == 1
-    assert rows_of(outcome)["mayor"].votes is None
 
 
 def test_correctness_by_a_judge_is_not_compared_with_correctness_by_facts(

@@ -121,37 +121,23 @@ def test_a_private_run_keeps_no_text_of_nuggets(nuggets: Path, tmp_path: Path) -
     assert run.report.answers.metrics["nugget_recall"] == 0.25
 
 
-def test_a_gate_on_nuggets_needs_them(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="needs facts; add --references FILE"):
-        assay.evaluate(agent, DATA, answers=True, gates="nugget_recall>=0.5", out=tmp_path)
-    with pytest.raises(UsageError, match="references needs --answers"):
-        assay.evaluate(agent, DATA, references="n.jsonl", out=tmp_path)
-
-
-def test_nuggets_of_other_data_are_refused_before_the_first_call(
+def test_facts_that_cannot_be_used_are_refused_before_the_first_call(
     nuggets: Path, tmp_path: Path
 ) -> None:
+    out = tmp_path / "runs"
+    with pytest.raises(UsageError, match="needs facts; add --references FILE"):
+        assay.evaluate(agent, DATA, answers=True, gates="nugget_recall>=0.5", out=out)
+    with pytest.raises(UsageError, match="references needs --answers"):
+        assay.evaluate(agent, DATA, references="n.jsonl", out=out)
     with pytest.raises(DataError, match="no question of data set 'notes'"):
-        assay.evaluate(agent, "notes", answers=True, references=nuggets, out=tmp_path / "runs")
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_gate_on_vital_nuggets_needs_some(nuggets: Path, tmp_path: Path) -> None:
+        assay.evaluate(agent, "notes", answers=True, references=nuggets, out=out)
     nuggets.write_text(nuggets.read_text().replace("vital", "okay"))
     with pytest.raises(UsageError, match=r"needs vital nuggets, and .* has none"):
         evaluate(nuggets, tmp_path, gates="nugget_recall_vital>=0.5")
-    with pytest.raises(UsageError, match="needs vital nuggets"):
-        assay.score_answers(
-            [{"question": "When does the pool open?", "answer": "At 7:00."}],
-            references=nuggets,
-            gates="nugget_recall_vital_strict>=0.5",
-        )
-
-
-def test_questions_without_nuggets_are_refused(nuggets: Path, tmp_path: Path) -> None:
     nuggets.write_text(json.dumps({**LINES[0], "nuggets": []}) + "\n" + json.dumps(LINES[1]))
     with pytest.raises(DataError, match="none of the 1 questions has a nugget"):
         evaluate(nuggets, tmp_path, num_queries=1, seed=1)
+    assert not out.exists()
 
 
 def judge_reply(prompt: str) -> str:
@@ -194,8 +180,16 @@ def test_logged_rows_are_found_by_id_or_by_their_question(nuggets: Path) -> None
     ]
 
 
-def test_nuggets_of_other_questions_are_refused_for_a_log(nuggets: Path) -> None:
+def test_facts_that_a_log_cannot_use_are_refused(nuggets: Path) -> None:
+    other = [{"question": "Who?", "answer": "Me."}]
     with pytest.raises(DataError, match="none of its 2 questions is in the log"):
-        assay.score_answers([{"question": "Who?", "answer": "Me."}], references=nuggets)
+        assay.score_answers(other, references=nuggets)
     with pytest.raises(UsageError, match="needs facts"):
-        assay.score_answers([{"question": "Who?", "answer": "Me."}], gates="nugget_recall>=0.5")
+        assay.score_answers(other, gates="nugget_recall>=0.5")
+    nuggets.write_text(nuggets.read_text().replace("vital", "okay"))
+    with pytest.raises(UsageError, match="needs vital nuggets"):
+        assay.score_answers(
+            [{"question": "When does the pool open?", "answer": "At 7:00."}],
+            references=nuggets,
+            gates="nugget_recall_vital_strict>=0.5",
+        )

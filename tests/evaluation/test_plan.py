@@ -35,15 +35,10 @@ def test_the_draw_is_that_of_the_public_evaluator(seed: int, expected: list[int]
     assert [q.id for q in draw_queries(dataset, config)] == [f"PLAIN-{n}" for n in expected]
 
 
-def test_all_queries_in_file_order_where_no_number_is_given(
-    make_dataset: Callable[[int], Dataset],
-) -> None:
-    drawn = draw_queries(make_dataset(5), RunConfig(target="t"))
-    assert [query.id for query in drawn] == ["q0", "q1", "q2", "q3", "q4"]
-
-
 def test_shards_partition_the_sample(make_dataset: Callable[[int], Dataset]) -> None:
     dataset = make_dataset(20)
+    everything = draw_queries(dataset, RunConfig(target="t"))
+    assert [query.id for query in everything] == [f"q{n}" for n in range(20)]
     whole = draw_queries(dataset, RunConfig(target="t", num_queries=11))
     shards = [
         draw_queries(dataset, RunConfig(target="t", num_queries=11, shard_index=i, num_shards=3))
@@ -56,17 +51,11 @@ def test_shards_partition_the_sample(make_dataset: Callable[[int], Dataset]) -> 
 def test_queries_without_a_relevant_document_are_not_drawn(
     make_dataset: Callable[[int], Dataset],
 ) -> None:
-    dataset = make_dataset(3)
-    judgments = {**dataset.judgments["test"], "q1": {"d0": 0}}
-    only_zero = Dataset("tiny", dataset.documents, dataset.queries, {"test": judgments})
-    assert [q.id for q in draw_queries(only_zero, RunConfig(target="t"))] == ["q0", "q2"]
-
-
-def test_a_split_without_a_relevant_document_is_refused_with_those_that_have_one(
-    make_dataset: Callable[[int], Dataset],
-) -> None:
     dataset = make_dataset(2)
     nothing = {query_id: {"d0": 0} for query_id in dataset.queries}
+    some = {**dataset.judgments["test"], "q1": {"d0": 0}}
+    drawn = draw_queries(replace(dataset, judgments={"test": some}), RunConfig(target="t"))
+    assert [query.id for query in drawn] == ["q0"]
     judgments = {"test": nothing, "dev": dataset.judgments["test"]}
     with pytest.raises(UsageError, match=r"choose another with --split: dev$"):
         draw_queries(replace(dataset, judgments=judgments), RunConfig(target="t"))
@@ -80,13 +69,9 @@ def test_a_split_without_a_relevant_document_is_refused_with_those_that_have_one
         ({"num_queries": 0}, "num_queries must be at least 1, got 0"),
         ({"num_queries": 4}, "num_queries must be at most 3"),
         ({"top_k": 0}, "top_k must be between 1 and 1000, got 0"),
-        ({"concurrency": 0}, "concurrency must be between"),
         ({"seed": -1}, "seed must be between 0"),
-        ({"seed": 2**70}, "seed must be between 0"),
         ({"num_shards": 9, "shard_index": 8}, "shard 9 of 9.*use fewer shards"),
-        ({"timeout": 0}, "timeout must be between 0.001 and 86400"),
         ({"timeout": float("nan")}, "timeout must be between 0.001 and 86400"),
-        ({"retries": -1}, "retries must be between"),
         ({"shard_index": 2, "num_shards": 2}, "shard_index must be between 0 and 1, got 2"),
         ({"track": "secret"}, "track must be one of zero-shot, trained, undeclared"),
         ({"split": "train"}, "has no split 'train'; it has: test"),
@@ -185,15 +170,11 @@ def test_of_a_resumed_run_only_what_is_given_now_is_checked() -> None:
         require_used_settings(config)
 
 
-@pytest.mark.parametrize("from_file", [True, False])
 def test_a_mapping_of_the_project_leaves_other_targets_alone_and_runs_with_it_are_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_file: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if from_file:
-        (tmp_path / "assay.toml").write_text('[eval]\nmap = ["ids=hits"]\n')
-    else:
-        monkeypatch.setenv("ASSAY_MAP", "ids=hits")
+    (tmp_path / "assay.toml").write_text('[eval]\nmap = ["ids=hits"]\n')
     command = ["eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "2"]
     for arguments in (command, ["eval", "--resume", "latest"]):
         result = CliRunner().invoke(app, arguments)

@@ -142,30 +142,6 @@ async def test_a_function_gets_the_search_as_a_keyword(is_async: bool, tmp_path:
     check_attribution(found, "token")
 
 
-async def test_trials_have_searches_of_their_own(tmp_path: Path) -> None:
-    calls: dict[str, int] = {}
-
-    async def find(query: str, top_k: int, search: Any) -> list[str]:
-        calls[query] = calls.get(query, 0) + 1
-        words = queries_of(query)[: 1 + calls[query] % 2]  # the second trial searches twice
-        return [hit["doc_id"] for word in words for hit in await search(word)]
-
-    agent = as_agent(find, name="python:find")
-    settings = config("python:m:find", repeat=3, warm_up=0, concurrency=4)
-    found = await run(settings, tmp_path, agent=agent)
-    log = StepLog(found.folder / "steps.jsonl")
-    counts = {q: sorted(len(log.read(q, trial)) for trial in (1, 2, 3)) for q in DATASET.queries}
-    assert set(map(tuple, counts.values())) <= {(1, 1, 2), (1, 2, 2)}
-    lines = (found.folder / "calls.jsonl").read_text().splitlines()
-    assert sorted(json.loads(line)["trial"] for line in lines) == sorted([1, 2, 3] * SIZE)
-    assert found.report.summary.total_queries == SIZE
-    trials = found.report.trials
-    assert trials is not None
-    assert trials.within > 0
-    assert 0 < trials.agreement < 1
-    assert len(trials.flaky) == 10
-
-
 async def test_an_agent_that_never_stops_is_bounded(tmp_path: Path) -> None:
     refused = []
 

@@ -1,7 +1,6 @@
 """Ready before timed: an agent that is still loading loses no points."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from tests.serve.serving import finds, serving
 
@@ -18,7 +17,6 @@ from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
-from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
 from assay.serve.purple import purple_app
@@ -70,12 +68,6 @@ def busy() -> Response:
     return JSONResponse({"detail": "loading"}, 503)
 
 
-async def score_when_ready(data: Dataset, out: Path) -> float:
-    async with serving(Service([]).app) as url:
-        run, _ = await evaluated(url, data, out)
-    return run.report.headline[1].mean
-
-
 @pytest.mark.parametrize(
     "early",
     [
@@ -87,13 +79,9 @@ async def score_when_ready(data: Dataset, out: Path) -> float:
 async def test_an_agent_that_is_starting_scores_as_if_it_were_ready(
     make_dataset: MakeDataset, tmp_path: Path, early: list[Response | None]
 ) -> None:
-    data = make_dataset(4)
-    expected = await score_when_ready(data, tmp_path)
-    service = Service(early)
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, data, tmp_path, retries=0, concurrency=1)
-    assert run.report.headline[1].mean == expected
-    assert run.report.failures == {}
+    async with serving(Service(early).app) as url:
+        run, said = await evaluated(url, make_dataset(4), tmp_path, retries=0, concurrency=1)
+    assert run.report.metrics["mrr@5"] == 1
     assert said[0].startswith("waiting until the agent is ready (HTTP 50")
     assert "no score or latency includes" in said[-1]
 
@@ -116,39 +104,37 @@ async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
     service = Service([])
     async with serving(service.app) as url:
         run, said = await evaluated(url, make_dataset(6), tmp_path, num_queries=3)
-    lines = [json.loads(line) for line in run.folder.calls_file.read_text().splitlines()]
-    assert len(lines) == 3
-    assert len(service.searches) == 4
+    assert len(run.folder.calls_file.read_text().splitlines()) == 3
     # A query of the data set that the run does not ask: a cache answers no timed query.
     assert service.searches[0] not in service.searches[1:]
-    pacing = run.folder.read_header().pacing
-    assert pacing is not None
-    assert pacing.warm_up is not None
-    assert (pacing.warm_up.way, pacing.warm_up.ready, pacing.warm_up.calls) == ("call", True, 1)
-    assert run.folder.read_json()["pacing"]["warm_up"]["ready"] is True
+    recorded = run.folder.read_json()["pacing"]["warm_up"]
+    assert (recorded["way"], recorded["ready"], recorded["calls"]) == ("call", True, 1)
     assert said == []  # it took less than five seconds
-    assert "warm-up" not in plain_text(render_report(run.report, path="x"))
 
 
-async def test_no_query_is_sent_to_an_agent_that_says_it_is_ready(
-    make_dataset: MakeDataset, tmp_path: Path
+@pytest.mark.parametrize(
+    ("ready", "settings", "way", "searches"),
+    [
+        (JSONResponse({"status": "ready"}), {}, "readiness", 3),
+        (HTMLResponse("<html>"), {}, "call", 4),  # a page for every path says nothing
+        (None, {"warm_up": 0}, None, 3),
+    ],
+    ids=["ready", "page", "off"],
+)
+async def test_what_is_sent_before_the_first_query(
+    make_dataset: MakeDataset,
+    tmp_path: Path,
+    ready: Response | None,
+    settings: dict[str, Any],
+    way: str | None,
+    searches: int,
 ) -> None:
-    service = Service([], ready=JSONResponse({"status": "ready"}))
+    service = Service([], ready=ready)
     async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(3), tmp_path)
-    assert len(service.searches) == 3
-    assert said == []
-    assert run.report.pacing is not None
-    assert run.report.pacing.warm_up is not None
-    assert run.report.pacing.warm_up.way == "readiness"
-
-
-async def test_zero_turns_the_warm_up_off(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    service = Service([])
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(3), tmp_path, warm_up=0)
-    assert (len(service.searches), service.ready_checks, said) == (3, 0, [])
-    assert run.report.pacing is None
+        run, said = await evaluated(url, make_dataset(3), tmp_path, **settings)
+    assert (len(service.searches), said) == (searches, [])
+    pacing = run.report.pacing
+    assert (pacing and pacing.warm_up and pacing.warm_up.way) == way
 
 
 @pytest.mark.parametrize(
