@@ -21,6 +21,7 @@ from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.evaluation.searching import SearchedCalls, measure_searches, read_evidence
 from assay.metrics.searches import Groups
+from assay.report.terminal import search_lines
 from assay.run.calls import CallLog
 from assay.run.config import RunConfig
 from assay.run.searches import SearchReport
@@ -316,6 +317,8 @@ async def test_answers_are_told_apart_by_what_was_seen(tmp_path: Path) -> None:
     report, _ = await searches(reads, tmp_path, answers=True)
     assert report.quadrants is not None
     assert (report.quadrants.read_it, report.quadrants.did_not_read) == (SIZE - 1, 1)
+    shown = " ".join(words for _, words in search_lines(report))
+    assert "19 read it, 0 knew it without, 1 did not read it (5.0 points), 0 never" in shown
 
 
 async def test_pass_at_n_and_flaky_questions(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -119,7 +119,11 @@ def evaluate(
     """
     # Every keyword that is a setting of a run is called as the setting is.
     given = {name: value for name, value in locals().items() if name in settings()}
-    given |= _known_options(options, [*inspect.signature(evaluate).parameters, *settings()])
+    for name in options:
+        if name not in settings():
+            known = [*inspect.signature(evaluate).parameters, *settings()]
+            raise TypeError(f"evaluate() has no parameter {name!r}{did_you_mean(name, known)}")
+    given |= options
     if isinstance(dataset, Dataset) and columns:
         raise UsageError(
             "columns= is for a table in a file, and a Dataset was passed; leave it out"
@@ -182,15 +186,6 @@ def _open(target: TargetLike, config: RunConfig, dataset: Dataset) -> Agent:
     if isinstance(target, str):
         return open_agent(replace(config, target=target), dataset)
     return as_agent(target, name=_name(target), track=config.track, known=dataset.known_ids)
-
-
-def _known_options(options: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Raises `TypeError` for a keyword that is not a setting."""
-    for name in options:
-        if name not in settings():
-            hint = did_you_mean(name, known)
-            raise TypeError(f"evaluate() has no parameter {name!r}{hint}")
-    return dict(options)
 
 
 def judge_name(judge: object) -> str:

@@ -451,9 +451,11 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     figures = search.figures
     complete = percent(figures["evidence_complete"].mean)
     yield "evidence", f"{_figure(figures['evidence_recall'])} seen, complete for {complete}"
-    if cells := search.quadrants:
+    if (cells := search.quadrants) and (answers := sum(cells.model_dump().values())):
+        wrong = (cells.did_not_read, "did not read it"), (cells.never_saw, "never saw it")
+        cost = (f"{number} {what} ({100 * number / answers:.1f} points)" for number, what in wrong)
         right = f"answers: {cells.read_it} read it, {cells.knew_it} knew it without"
-        yield "", f"{right}, {cells.did_not_read} did not read it, {cells.never_saw} never saw it"
+        yield "", f"{right}, {', '.join(cost)}"
     if "search_loss" in figures:
         never, dropped = figures["search_loss"].mean, figures["selection_loss"].mean
         lost = f"of {figure(never + dropped)} lost, {figure(never)} was never seen"
