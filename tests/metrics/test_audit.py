@@ -190,8 +190,11 @@ def test_a_report_inside_the_results_of_a_platform_is_found() -> None:
     [
         ({}, "not an evaluation report"),
         ({"per_query_results": []}, "not an evaluation report"),
-        ({"per_query_results": [{"retrieved_docs": []}]}, "entry 1 has no query_id"),
-        ({"per_query_results": [{"query_id": "q", "retrieved_docs": "MED-1"}]}, "'q'.*list"),
+        ({"per_query_results": [{"retrieved_docs": []}]}, "entry 1 needs a query_id"),
+        (
+            {"per_query_results": [{"query_id": "q", "retrieved_docs": "MED-1"}]},
+            "entry 1 .* list",
+        ),
         ({"per_query_results": [{"query_id": "q"}], "summary": {"mean_x": 1}}, "has no figure"),
         ({"per_query_results": [{"query_id": "q"}] * 2}, "query 'q' has two rows"),
         (

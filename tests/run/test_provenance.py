@@ -139,8 +139,8 @@ def test_the_repository_names_no_program_that_is_started(repository: Path, tmp_p
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tags": ("chunks",)}, "tag 'chunks' is not KEY=VALUE; write, for example: chunks=512"),
-        ({"tags": ("a=1", "a=2")}, "tag 'a' is given twice, as '1' and '2'; keep one of them"),
+        ({"tags": ("chunks",)}, "tag 'chunks' must be KEY=VALUE"),
+        ({"tags": ("a=1", "a=2")}, "tag 'a=2' must be KEY=VALUE with a key that no other tag has"),
         ({"label": "a\nb"}, "label 'a\\nb' must be one line of at most 200 characters"),
     ],
 )

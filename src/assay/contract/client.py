@@ -113,10 +113,12 @@ async def run_stream(
         except httpx.RemoteProtocolError:
             pass  # cut off: below
     clean = reader.close()
-    if not count and reader.problems and clean:
-        raise _protocol(f"the stream has no events: {'; '.join(reader.problems)}")
-    cut = "" if clean else " (it was cut off inside an event)"
-    raise _protocol(f"the stream ended after {count} events without a terminal one{cut}")
+    what = f"ended after {count} events without a terminal one"
+    if not clean:
+        what += " (it was cut off inside an event)"
+    elif not count and reader.problems:
+        what = f"has no events: {'; '.join(reader.problems)}"
+    raise _protocol(f"the stream {what}")
 
 
 @asynccontextmanager
@@ -254,8 +256,8 @@ def parse_response(body: Mapping[str, Any]) -> AgentRunResponse:
 
 
 def _check_echo(response: AgentRunResponse, request: AgentRunRequest) -> AgentRunResponse:
-    if response.request_id != request.request_id:
-        raise _protocol("the response's request_id differs from the request's")
-    if response.task_type not in (None, request.task_type):
-        raise _protocol("the response's task_type differs from the request's")
+    for name in ("request_id", "task_type"):
+        found = getattr(response, name)
+        if found is not None and found != getattr(request, name):
+            raise _protocol(f"the response's {name} differs from the request's")
     return response

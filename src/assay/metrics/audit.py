@@ -281,12 +281,15 @@ def _reports(value: Any) -> Iterator[JsonObject]:
 
 
 def _row(number: int, row: Any) -> ReportedQuery:
-    query_id = row.get("query_id") if isinstance(row, dict) else None
-    if not isinstance(query_id, str):
-        raise DataError(f"per_query_results: entry {number} has no query_id string")
-    doc_ids = row.get("retrieved_docs", row.get("doc_ids")) or []
-    if not isinstance(doc_ids, list) or not all(isinstance(doc_id, str) for doc_id in doc_ids):
-        raise DataError(f"query {query_id!r}: retrieved_docs must be a list of document ids")
+    fields: JsonObject = row if isinstance(row, dict) else {}
+    query_id: Any = fields.get("query_id")
+    doc_ids = fields.get("retrieved_docs", fields.get("doc_ids")) or []
+    ids = doc_ids if isinstance(doc_ids, list) else [None]
+    if not all(isinstance(each, str) for each in (query_id, *ids)):
+        raise DataError(
+            f"per_query_results: entry {number} needs a query_id string and a list of document "
+            "ids, retrieved_docs"
+        )
     claimed = {key: float(value) for key, value in row.items() if _is_figure(value)}
     error = row.get("error") or row.get("failure") or row.get("success") is False
     failed = bool(error) or row.get("status") in ("failed", "error", "timeout")

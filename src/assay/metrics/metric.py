@@ -77,11 +77,10 @@ class Metric:
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        if _find_definition(self.name) is None:
-            raise _unknown(self.name)
+        definition = self._definition
         if self.cutoff is None:
             return
-        if self._definition.cutoff == "none":
+        if definition.cutoff == "none":
             raise UsageError(f"{self.name} takes no cut-off, got {self.cutoff!r}; remove the @")
         if type(self.cutoff) is not int or self.cutoff < 1:
             raise UsageError(
@@ -94,14 +93,14 @@ class Metric:
 
     def __call__(self, *, gain: str = "linear", judged_only: bool = False) -> "Metric":
         """The same metric with another gain, `nDCG(gain="exp") @ 5`, or on condensed lists."""
-        if self.name not in ("nDCG", _EXPONENTIAL, _CONDENSED):
-            raise UsageError(f"gain and judged_only apply only to nDCG, not to {self.name}")
-        if judged_only and gain != "linear":
-            raise UsageError("nDCG takes gain='exp' or judged_only=True, not both")
+        is_possible = gain in ("linear", "exp") and not (judged_only and gain == "exp")
+        if self.name not in ("nDCG", _EXPONENTIAL, _CONDENSED) or not is_possible:
+            raise UsageError(
+                "only nDCG takes gain='exp' or judged_only=True, one of them; got "
+                f"{self.name}(gain={gain!r}, judged_only={judged_only})"
+            )
         if judged_only:
             return replace(self, name=_CONDENSED)
-        if gain not in ("linear", "exp"):
-            raise UsageError(f"the gain of nDCG is 'linear' or 'exp', got {gain!r}")
         return replace(self, name="nDCG" if gain == "linear" else _EXPONENTIAL)
 
     def __repr__(self) -> str:

@@ -325,13 +325,9 @@ def as_metric(metric: object) -> Metric:
 
 def _parse_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
     """Judgments from the forms that `score` documents; ValueError for any other."""
-    if isinstance(qrels, Dataset):
-        raise ValueError(
-            f"the qrels must be the judgments of one split, got data set {qrels.name!r}; pass "
-            "dataset.judgments_in('test')"
-        )
     if not isinstance(qrels, Mapping) or not qrels:
-        raise ValueError(f"the qrels must be a dictionary of queries, got {qrels!r:.60}")
+        hint = "; pass dataset.judgments_in('test')" if isinstance(qrels, Dataset) else ""
+        raise ValueError(f"the qrels must be a dictionary of queries, got {qrels!r:.60}{hint}")
     judgments: dict[str, Mapping[str, int]] = {}
     for query, value in qrels.items():
         if isinstance(value, str | bytes) or not isinstance(value, Collection):

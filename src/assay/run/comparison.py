@@ -143,15 +143,17 @@ def compare_reports(
         a = a.rescored(dataset, b.report.config.split)
     chosen, columns = list(figures) or _figures_in_common(a.report, b.report), {}
     for figure in chosen:
-        about = _queries_with(figure, shared, a, b)
-        if about:
+        if about := _queries_with(figure, shared, a, b):
             columns[figure] = tuple(
                 np.array([run.scores[each][figure.key] for each in about]) for run in (a, b)
             )
-        elif figures:
-            raise RunError(f"the two runs have no {figure} in common; choose one that both have")
-    if not columns:
-        raise RunError("the two runs have no figure in common for the queries that both asked")
+    missing = [figure for figure in figures if figure not in columns]
+    if missing or not columns:
+        what = ", ".join(map(str, missing)) or "figure"
+        raise RunError(
+            f"the two runs have no {what} in common for the queries that both asked; run both "
+            "with the same options, such as --top-k"
+        )
     paired = []
     for figure, (first, second) in columns.items():
         found = compare_paired(first, second)
@@ -247,8 +249,6 @@ def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
     """Few on purpose: each further metric makes the correction of the others stricter."""
     theirs = {parse_metric(name) for name in b.metrics}
     shared = [metric for metric in map(parse_metric, a.metrics) if metric in theirs]
-    if not shared:
-        raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)
     usual_ones = [metric for metric in shared if metric.name in usual]
     rankings: list[ReportFigure] = [*(usual_ones or shared), *_searches_in_common(a, b)]

@@ -513,15 +513,13 @@ def _map(change: Callable[[str], str], value: Any) -> Any:
 
 
 def parse_tags(tags: Iterable[str]) -> dict[str, str]:
-    """`KEY=VALUE` each, by key. Raises `UsageError` for one without a key, or given twice."""
+    """`KEY=VALUE` each, by key. Raises `UsageError` for one without a key, or a second one."""
     found: dict[str, str] = {}
     for text in tags:
         key, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not key:
-            raise UsageError(f"tag {text!r} is not KEY=VALUE; write, for example: chunks=512")
-        if key in found:
+        if not equals or not key or key in found:
             raise UsageError(
-                f"tag {key!r} is given twice, as {found[key]!r} and {value!r}; keep one of them"
+                f"tag {text!r} must be KEY=VALUE with a key that no other tag has: chunks=512"
             )
         found[key] = value
     return found

@@ -218,14 +218,10 @@ class RunFolder:
     def _finished_report(self) -> Path:
         if not self.report_file.exists():
             self.read_header()  # raises if this is not a run folder
+            what = f"has no report yet; finish it with: assay eval --resume {self.path}"
             if is_locked(self.calls_file):
-                raise RunError(
-                    f"run {self.name!r} is still running; its report is written when it finishes"
-                )
-            raise RunError(
-                f"run {self.name!r} has no report yet; finish it with: "
-                f"assay eval --resume {self.path}"
-            )
+                what = "is still running; its report is written when it finishes"
+            raise RunError(f"run {self.name!r} {what}")
         return self.report_file
 
 

@@ -441,10 +441,9 @@ class QueryRow(StoredModel):
 
     @model_validator(mode="after")
     def _has_an_outcome(self) -> Self:
-        if self.status == "ok" and "latency_ms" not in self.model_fields_set:
-            raise ValueError("latency_ms is missing")
-        if self.status == "failed" and not self.failure:
-            raise ValueError("failure is missing")
+        needed = "latency_ms" if self.status == "ok" else "failure"
+        if needed not in self.model_fields_set:
+            raise ValueError(f"{needed} is missing")
         return self
 
     @property

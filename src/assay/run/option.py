@@ -125,15 +125,17 @@ class Option:
         if self.nullable and (value is None or value == ""):
             return None
         found = self._convert(fspath(value) if isinstance(value, PathLike) else value)
-        if found is None:
-            raise UsageError(f"{name} must be {_TYPE_WORDS[self.kind]}, got {value!r}")
-        if self.choices and found not in self.choices:
-            raise UsageError(f"{name} must be one of {', '.join(self.choices)}, got {value!r}")
         low, high = self.low, self.high
-        if (low is not None and not found >= low) or (high is not None and not found <= high):
-            bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-            raise UsageError(f"{name} must be {bounds}, got {found}")  # also for NaN
-        return found
+        if found is None:
+            wanted = _TYPE_WORDS[self.kind]
+        elif self.choices and found not in self.choices:
+            wanted = f"one of {', '.join(self.choices)}"
+        # Written so that NaN, which compares with nothing, is out of bounds.
+        elif (low is not None and not found >= low) or (high is not None and not found <= high):
+            wanted = f"at least {low}" if high is None else f"between {low} and {high}"
+        else:
+            return found
+        raise UsageError(f"{name} must be {wanted}, got {found if found is not None else value!r}")
 
     def _convert(self, value: Any) -> Any:
         """The value in the option's type; None if it does not fit."""
@@ -142,17 +144,14 @@ class Option:
             value = json.dumps(value) if isinstance(value, Mapping) else value or ""
             return value if isinstance(value, str) else None
         if kind is bool:
-            return _BOOLEANS.get(value.lower()) if isinstance(value, str) else _only(bool, value)
+            value = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
+            return value if isinstance(value, bool) else None
         if kind is tuple:
             return _texts(value)
         if isinstance(value, str | _NUMBERS[kind]) and not isinstance(value, bool):
             with suppress(ValueError):
                 return int(value) if kind is int else float(value)
         return None
-
-
-def _only(kind: type, value: Any) -> Any:
-    return value if isinstance(value, kind) else None
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
