@@ -28,7 +28,6 @@ from tests.crash.storage import ERRORS, KILLS, Fault, FaultyStorage, applies
 from tests.llm_providers.model_server import ModelServer
 from tests.search.samples import WordEmbedder
 
-_CHILDREN = resource.RUSAGE_CHILDREN
 _KILLED = -9
 _LIMIT_S = 60
 
@@ -41,12 +40,10 @@ class Result:
     steps: list[str]
     points: int = 0
     problems: list[str] = field(default_factory=list)
-    cpu_seconds: float = 0.0
 
 
 def crash_everywhere(scenario: Scenario, *, every: int = 1) -> Result:
     """Break `scenario` at each step in every way that applies, or at each `every`-th point."""
-    started = _cpu_seconds()
     with _folder() as home:
         template = home / "template"
         template.mkdir()
@@ -69,13 +66,7 @@ def crash_everywhere(scenario: Scenario, *, every: int = 1) -> Result:
                         print(result.problems[-1], file=sys.stderr, flush=True)
                     if result.points % 100 == 0:
                         print(f"{scenario.name}: {result.points} points", file=sys.stderr)
-    result.cpu_seconds = _cpu_seconds() - started
     return result
-
-
-def _cpu_seconds() -> float:
-    own, children = (resource.getrusage(each) for each in (resource.RUSAGE_SELF, _CHILDREN))
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def _unbroken(scenario: Scenario, home: Path, template: Path) -> tuple[Any, list[str]]:
@@ -267,7 +258,7 @@ def main() -> int:
                 continue
             print(
                 f"{name}: {len(result.steps)} steps, {result.points} points, "
-                f"{len(result.problems)} problems, {result.cpu_seconds:.1f} s of CPU",
+                f"{len(result.problems)} problems",
                 flush=True,
             )
     finally:

@@ -1,9 +1,8 @@
 """A file system that fails at the n-th step, and a process that dies there.
 
 Every change that this process makes below one folder is a step: opening for writing, each write,
-sync, rename, removal and truncation, each SQL statement and each call into the index engine. The
-functions of `os`, `io` and `sqlite3` are replaced, so code that writes past `assay.files` is
-covered as well.
+sync, rename, removal and truncation, and each SQL statement. The functions of `os`, `io` and
+`sqlite3` are replaced, so code that writes past `assay.files` is covered as well.
 """
 
 import builtins
@@ -35,13 +34,7 @@ class Fault(StrEnum):
 KILLS = (Fault.KILL, Fault.TORN, Fault.POWER)
 ERRORS = (Fault.ENOSPC, Fault.EIO, Fault.EROFS, Fault.SHORT)
 
-_WRITES = ("write",)
-_TAKES_SPACE = ("open", "write", "mkdir", "sql", "engine")
-_ENGINE_TEXT = {
-    Fault.ENOSPC: "Service internal error: No space left on device (os error 28)",
-    Fault.EIO: "Service internal error: Input/output error (os error 5)",
-    Fault.EROFS: "Service internal error: Read-only file system (os error 30)",
-}
+_TAKES_SPACE = ("open", "write", "mkdir", "sql")
 _SQL_TEXT = {
     Fault.ENOSPC: "database or disk is full",
     Fault.EIO: "disk I/O error",
@@ -52,7 +45,7 @@ _SQL_TEXT = {
 def applies(fault: Fault, step: str) -> bool:
     """Whether a fault means something at such a step."""
     if fault in (Fault.TORN, Fault.SHORT):
-        return step in _WRITES
+        return step == "write"
     if fault is Fault.ENOSPC:
         return step in _TAKES_SPACE or step == "fsync"
     return True
@@ -153,8 +146,6 @@ class FaultyStorage:
 def _fail(kind: str, fault: Fault, number: int) -> NoReturn:
     if kind == "sql":
         raise sqlite3.OperationalError(_SQL_TEXT[fault])
-    if kind == "engine":
-        raise Exception(_ENGINE_TEXT[fault])  # the type that the engine raises
     raise OSError(number, os.strerror(number))
 
 
