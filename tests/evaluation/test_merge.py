@@ -73,7 +73,9 @@ async def test_merged_figures_equal_the_undivided_runs_to_the_last_digit(
     given = parts[::-1]
     merged = await merge(given, merged_config(given), dataset, tmp_path / "merged")
     assert figures(merged.folder.read_json()) == figures(whole.folder.read_json())
-    assert merged.folder.read_config() == CONFIG
+    header, first = merged.folder.read_header(), parts[0].read_header()
+    assert (header.config, header.git, header.machine) == (CONFIG, first.git, first.machine)
+    assert header.merged_from == [part.name for part in parts]
 
 
 async def test_a_merge_that_fails_leaves_no_run_and_says_to_merge_again(

