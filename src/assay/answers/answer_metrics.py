@@ -13,20 +13,16 @@ from assay.answers.outcome import fact_recall
 
 
 def share_relevant(found: Collection[str], relevant: Collection[str]) -> float:
-    """The share of the documents found or cited that are relevant: precision; order does not count.
+    """The share of the documents found or cited that are relevant: precision, 0 for none.
 
-    A document that is not judged, or does not exist, is not relevant: where judgments are sparse
-    this is a lower bound. One that is there twice counts once, and nothing found scores 0.
+    What is not judged is not relevant: with sparse judgments this is a lower bound.
     """
     distinct = set(found)
     return len(distinct & set(relevant)) / len(distinct) if distinct else 0.0
 
 
 def share_found(found: Collection[str], wanted: Collection[str]) -> float:
-    """The share of the wanted documents that were found or cited: recall.
-
-    Of documents that are relevant and not needed, an answer may leave out any without being worse.
-    """
+    """The share of the wanted documents that were found or cited: recall."""
     return len(set(wanted) & set(found)) / len(set(wanted)) if wanted else 0.0
 
 
@@ -35,7 +31,7 @@ def unknown_citations(cited: Sequence[str], known: Collection[str]) -> list[str]
     return [each for each in dict.fromkeys(cited) if each not in known]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class AnswerMetric:
     """A metric of answers."""
 
@@ -43,16 +39,12 @@ class AnswerMetric:
     covers: Callable[[AnswerCase], bool]
     value: Callable[[AnswerCase], float]
     wants: Callable[[AnswerCase], int] = lambda _case: 0
-    """How many documents a full score takes, where that can be more than an agent may return."""
-    of_retrieval: bool = False
-    """Needs no answer: what an agent retrieved counts even if it answered nothing."""
-
-    def __repr__(self) -> str:
-        return self.name
+    """How many documents a full score takes, if that can be more than an agent may return."""
+    of_retrieval: bool = False  # what an agent retrieved counts even if it answered nothing
 
     def measure(self, case: AnswerCase) -> float:
         """The value for one question; 0 for an agent that failed."""
-        return self.value(case) if case.answer is not None or self.of_retrieval else 0.0
+        return float(self.value(case)) if case.answer is not None or self.of_retrieval else 0.0
 
     def mean_ceiling(self, cases: Sequence[AnswerCase], top_k: int) -> float:
         """The best mean that an agent with `top_k` documents can reach on the covered cases."""
@@ -82,26 +74,14 @@ _ALL = [
         lambda case: bool(case.reference.facts),
         lambda case: fact_recall(case.answer or "", case.reference.facts),
     ),
-    AnswerMetric(
-        "faithfulness",
-        _answerable,
-        _faithful,
-    ),
+    AnswerMetric("faithfulness", _answerable, _faithful),
     AnswerMetric(
         "answer_relevance",
         _answerable,
         lambda case: answer_relevance(case.question, case.answer or ""),
     ),
-    AnswerMetric(
-        "abstention",
-        lambda case: not case.answerable,
-        lambda case: float(case.declined),
-    ),
-    AnswerMetric(
-        "attempted",
-        _answerable,
-        lambda case: float(not case.declined),
-    ),
+    AnswerMetric("abstention", lambda case: not case.answerable, lambda case: case.declined),
+    AnswerMetric("attempted", _answerable, lambda case: not case.declined),
     AnswerMetric(
         "citation_precision",
         _judged,

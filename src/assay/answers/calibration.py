@@ -47,15 +47,12 @@ _Share = Annotated[float, Field(strict=True, ge=-1, le=1)]
 
 def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: ArrayLike) -> Estimate:
     """The mean that people's labels would have over `unlabeled`, whose verdicts are given, with
-    its 95% interval.
+    its 95% interval; `judged` are the judge's verdicts on the labeled answers.
 
-    `judged` are the judge's verdicts on the labeled answers. Prediction-powered inference
-    (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023, "Prediction-powered inference",
+    Prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023,
     proposition 1): the mean verdict, corrected by the judge's mean error on the labeled answers;
     both add their variance. Holds whatever the judge is worth, if the labeled answers are a random
-    sample of the same kind as the others. The interval is cut to [0, 1]. If the judge's error is
-    the same on every labeled answer (mostly: none), its variance is not known to be 0, so what so
-    many answers cannot rule out (Clopper and Pearson 1934) is added to the interval.
+    sample of the same kind as the others.
     """
     truth, seen, rest = finite(labels), finite(judged), finite(unlabeled)
     if truth.size != seen.size or not truth.size or not rest.size:
@@ -71,7 +68,8 @@ def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: Arr
     spread = float(np.sqrt(rest.var() / rest.size + error.var() / truth.size))
     reach = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * spread
     if not error.var():
-        # The highest share that may be judged otherwise, although none of so many was.
+        # Its variance is not known to be 0: the highest share that may be judged otherwise,
+        # although none of so many was (Clopper and Pearson 1934).
         reach += 1.0 - math.pow((1 - _CONFIDENCE) / 2, 1 / truth.size)
     low, middle, high = np.clip([mean - reach, mean, mean + reach], 0.0, 1.0).tolist()
     return Estimate(middle, low, high)
@@ -83,13 +81,10 @@ Kappa = Callable[[Sequence[Any], Sequence[Any]], float | None]
 def kappa_low(
     pairs: Sequence[tuple[Any, Any]], kappa: Kappa, disagreement: tuple[Any, Any]
 ) -> float | None:
-    """The lower end of the 95% interval of `kappa`, by a bootstrap; None if kappa does not exist.
-
-    One imaginary `disagreement` (label and verdict) is added, so that few labels that all agree do
-    not give an interval without width.
-    """
+    """The lower end of the 95% interval of `kappa`, by a bootstrap; None if it does not exist."""
     if not pairs or kappa(*zip(*pairs, strict=True)) is None:
         return None
+    # With one imaginary disagreement: else few labels that agree give an interval without width.
     every = [*pairs, disagreement]
     drawn = np.random.default_rng(0).integers(0, len(every), (_RESAMPLES, len(every)))
     samples = (tuple(zip(*(every[place] for place in row), strict=True)) for row in drawn)
@@ -102,12 +97,10 @@ class Calibration:
     """Agreement of a judge with people; the names of its fields are keys of `--json`.
 
     `accuracy` is the share of answers with the same level. `kappa` is Cohen's; of more than two
-    levels it is weighted by the square of the distance, over what is decided. `confusion` counts by
-    label, then by verdict.
-
-    Means are between 0, the worst level, and 1. An undecided judge agrees with no label and counts
-    as 0. `bias` is the judge's mean error on the labeled answers, which gates subtract;
-    `uncorrected` its mean over the unlabeled ones, `corrected` the same without that error.
+    levels it is weighted by the square of the distance. `confusion` counts by label, then by
+    verdict. `bias` is the judge's mean error on the labeled answers, `uncorrected` its mean over
+    the unlabeled ones, `corrected` the same without that error. An undecided judge agrees with no
+    label and counts as 0.
     """
 
     labelled: int
@@ -132,13 +125,10 @@ def compare_with_labels(
     unlabeled: Sequence[Judgment] = (),
     value: Callable[[Judgment], float | None] = lambda judgment: judgment.value,
 ) -> Calibration:
-    """Compare what people say with what a judge says about the same answers.
+    """Compare `labels` of people, which are levels, with a judge's `judgments` of the same answers.
 
-    Parameters:
-        labels: one of the judgments' levels for each of them.
-        judgments: what the judge says.
-        unlabeled: judgments of further answers, whose mean is corrected.
-        value: of a judgment, from 0 to 1; None if it is undecided.
+    `unlabeled` are judgments of further answers, whose mean is corrected; `value` is that of a
+    judgment, from 0 to 1, or None if it is undecided.
     """
     if not labels or len(labels) != len(judgments):
         raise UsageError(
@@ -203,10 +193,8 @@ def read_labels(path: Path, levels: tuple[str, ...], needs: str = "") -> list[La
     (texts) or `nugget`; and `verdict` or `rating` (or a list, `verdicts`) if a judge has judged
     already. A line without a recorded verdict needs the field `needs`.
     """
-    rows = [
-        _labeled_row(record, levels, needs)
-        for record in Findings().sound(json_lines(plain_file(path)))
-    ]
+    records = Findings().sound(json_lines(plain_file(path)))
+    rows = [_labeled_row(record, levels, needs) for record in records]
     if not any(row.label is not None for row in rows):
         words = ", ".join(levels).lower()
         raise DataError(f"has no line with a label; add 'label', by a person: {words}", file=path)
@@ -251,12 +239,10 @@ def _level(record: Record, value: Any, levels: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRecord:
-    """One calibration, a line of its file.
+    """One calibration, a line of its file; the figures are those of `Calibration`.
 
-    `kind` is what was judged: `correctness`, `nuggets`, or `criterion.NAME`; `judge` the model,
-    `KIND:MODEL`; `prompts` the ids of the prompts that decide about this kind. `questions` are
-    hashes of the labeled questions, with the number of their labels. The figures are those of
-    `Calibration`.
+    `kind` is `correctness`, `nuggets` or `criterion.NAME`; `prompts` are the ids of the prompts
+    that decide about it. `questions` are hashes with the number of their labels.
     """
 
     kind: _Name
@@ -338,10 +324,7 @@ def read_calibrations(path: Path) -> list[CalibrationRecord]:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationStatus:
-    """Whether a judge was calibrated on some data, and what that found.
-
-    `bias` is by how much its mean is above that of people's labels.
-    """
+    """Whether a judge was calibrated on some data, and by how much its mean is above people's."""
 
     calibrated: bool
     words: str
@@ -356,11 +339,7 @@ def calibration_status(
     prompts: Sequence[str],
     questions: Collection[str],
 ) -> CalibrationStatus:
-    """Look among the `known` records of a file for the one that fits.
-
-    It is about the same `kind` of figure by the same judge with the same prompts, and its labels
-    are about questions of this data.
-    """
+    """Whether one of the `known` records is about this kind, judge, prompts and data."""
     of_kind = [each for each in known if each.kind == kind]
     same = [each for each in of_kind if each.judge == judge]
     fitting = [each for each in same if (each.votes, each.prompts) == (votes, tuple(prompts))]

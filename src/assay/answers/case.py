@@ -12,22 +12,20 @@ from assay.text import detect_language, normalize
 
 Documents = Mapping[str, Document]
 
+# Characters of an answer that are measured and judged, some 30 pages: nobody reads more of one.
 MAX_ANSWER = 100_000
-"""Characters of an answer that are measured and judged, some 30 pages: nobody reads more of one."""
-
+# Characters of what was shown that one answer is compared with.
 MAX_SHOWN = 300_000
-"""Characters of what was shown that one answer is compared with."""
 
 
 @dataclass(frozen=True)
 class AnswerCase:
     """AnswerCase("q1", "What does it cost?", ReferenceAnswer("q1", "3 euros"), answer="3 euros")
 
-    `answer` is None if the agent failed. `relevant` are the judgments of the question;
-    `retrieved` and `citations` are document ids as the agent gave them, `contexts` the passages
-    that its model was shown, if the agent says. `documents` are those of the data set, `verdict`
-    is what a judge said, if one was asked. Of an answer beyond `MAX_ANSWER` the rest is left out,
-    and `answer_length` says how long it was.
+    `answer` is None if the agent failed. `retrieved` and `citations` are document ids as the agent
+    gave them, `contexts` the passages that its model was shown, if it says so. `documents` are
+    those of the data set, `verdict` is what a judge said. Of an answer beyond `MAX_ANSWER` the rest
+    is left out; `answer_length` says how long it was.
     """
 
     query_id: str

@@ -467,7 +467,7 @@ class _Run:
         """A claim, a clause, a value or a link that nothing known has."""
         if not case.attempted or not case.shown:
             return None
-        held = Held.of([case.known])
+        held = Held([case.known])
         known = held.stems | TALK
         right = outcome(case) is Outcome.RIGHT
         for claim in case.claims:

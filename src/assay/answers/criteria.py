@@ -62,11 +62,7 @@ class Criterion:
 
 
 def read_criteria(path: Path) -> list[Criterion]:
-    """The criteria of a `.md` file, or of all `.md` files of a folder, by name.
-
-    Raises:
-        DataError: there is none, or a file is wrong.
-    """
+    """The criteria of a `.md` file, or of all `.md` files of a folder. Raises `DataError`."""
     files = sorted(path.glob("*.md")) if path.is_dir() else [path]
     if not files:
         raise DataError("has no .md file; add one for each criterion, or pass one", file=path)
@@ -74,22 +70,15 @@ def read_criteria(path: Path) -> list[Criterion]:
     for file in files:
         try:
             criterion = _parse(read_text_file(file, encoding="utf-8-sig", limit=_MAX_FILE), file)
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", file=file) from None
-        except UnicodeDecodeError:
-            raise DataError("is not UTF-8", file=file) from None
-        except (ValidationError, ValueError) as error:
-            raise DataError(f"is not a criterion: {_why(error)}; {_REMEDY}", file=file) from None
+        except (OSError, ValueError) as error:
+            why = str(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                why = f"{first['loc'][0]}: {first['msg']}, got {str(first['input'])[:60]!r}"
+            raise DataError(f"is not a criterion: {why}; {_REMEDY}", file=file) from None
         if criteria.setdefault(criterion.name, criterion) is not criterion:
             raise DataError(f"has the name of another criterion, {criterion.name!r}", file=file)
     return list(criteria.values())
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{first['loc'][0]}: {first['msg']}, got {str(first['input'])[:60]!r}"
-    return str(error)
 
 
 def _parse(text: str, path: Path) -> Criterion:
@@ -114,10 +103,7 @@ def _parse(text: str, path: Path) -> Criterion:
 async def rate_answer(
     judge: Judge, criterion: Criterion, question: str, answer: str, sources: Sequence[str] = ()
 ) -> Judgment:
-    """Ask a judge for two votes, the second with the answer before the question.
-
-    `sources` are what the application was shown, for criteria that are about it.
-    """
+    """Two votes, the second with the answer before the question; `sources` are what was shown."""
     prompts = [
         criterion_prompt(criterion, question, answer, sources, vote) for vote in range(VOTES)
     ]
@@ -125,11 +111,8 @@ async def rate_answer(
 
 
 async def criterion_failure(judge: Judge, criterion: Criterion) -> str | None:
-    """Why the judge cannot be believed about a criterion with these levels, or None.
-
-    What is right by a criterion of the user's own nobody knows, so the same prompt is asked with a
-    criterion whose verdict is known: whether the answer has a certain word.
-    """
+    """Why the judge cannot be believed about a criterion with these levels, or None."""
+    # Nobody knows what is right by the user's criterion: this one asks about a word.
     worst, best = criterion.levels[0], criterion.levels[-1]
     text = f'Respond {best} if the answer has the word "{_CONTROL_WORD}", and {worst} if not.'
     known = replace(criterion, text=text)

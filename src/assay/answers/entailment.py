@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +29,7 @@ from assay.progress import Progress, silent
 from assay.text import sentences
 
 ENTAILMENT_FORMS = "onnx:DIR or st:NAME|DIR"
-FALSE_ALARMS = 0.05
-"""The share of the run's own source sentences that the fitted threshold would flag."""
+FALSE_ALARMS = 0.05  # of the run's own source sentences, by the fitted threshold
 
 _CLASSES = ("entail", "neutral", "contra")
 _OTHER_WORDS = {"support": "entail", "refut": "contra"}
@@ -42,30 +41,6 @@ _MAX_CLAIM = 600
 _MAX_CLAIMS = 50
 _FITTED = 60
 _MIN_FITTED = 20
-
-
-class EntailmentModel(Protocol):
-    """Tells whether a premise supports or contradicts a claim."""
-
-    @property
-    def name(self) -> str:
-        """The name that a report shows."""
-        ...
-
-    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """A row for each (premise, claim): supported, neither, contradicted; each sums to 1."""
-        ...
-
-
-@lru_cache(maxsize=1)
-def open_entailment(spec: str) -> EntailmentModel:
-    """The model that `onnx:DIR` or `st:NAME|DIR` names. Raises `UsageError`."""
-    kind, _, rest = spec.partition(":")
-    if kind == "onnx" and rest:
-        return OnnxEntailment(Path(rest).expanduser())
-    if kind == "st" and rest:
-        return TorchEntailment(rest)
-    raise UsageError(f"--faithfulness {spec!r} is not a model; use {ENTAILMENT_FORMS}")
 
 
 class OnnxEntailment:
@@ -91,7 +66,8 @@ class OnnxEntailment:
         self._order = _order(labels, self.name)
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """One pair after the other: the lengths differ, and padding costs more than a call."""
+        """A row for each (premise, claim): supported, neither, contradicted; each sums to 1."""
+        # One after the other: the lengths differ, and padding costs more than a call.
         return np.array([self._row(*pair) for pair in pairs], dtype=np.float64).reshape(-1, 3)
 
     def _row(self, premise: str, claim: str) -> Floats:
@@ -120,9 +96,23 @@ class TorchEntailment:
         self._order = _order(self._model.config.id2label, self.name)
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """All pairs in the batches of the library."""
+        """The same."""
         found = self._model.predict(list(pairs), apply_softmax=True, show_progress_bar=False)
         return np.asarray(found, np.float64)[:, self._order]
+
+
+EntailmentModel = OnnxEntailment | TorchEntailment
+
+
+@lru_cache(maxsize=1)
+def open_entailment(spec: str) -> EntailmentModel:
+    """The model that `onnx:DIR` or `st:NAME|DIR` names. Raises `UsageError`."""
+    kind, _, rest = spec.partition(":")
+    if kind == "onnx" and rest:
+        return OnnxEntailment(Path(rest).expanduser())
+    if kind == "st" and rest:
+        return TorchEntailment(rest)
+    raise UsageError(f"--faithfulness {spec!r} is not a model; use {ENTAILMENT_FORMS}")
 
 
 def _order(labels: Mapping[Any, str], name: str) -> list[int]:
@@ -181,11 +171,11 @@ def _nearest(claim: str, texts: Sequence[str], number: int) -> list[tuple[str, f
 
 @dataclass(frozen=True)
 class ModelFaithfulness:
-    """What the model says about the answers of a run.
+    """What the model says about the answers of a run, by query id.
 
-    `values` are the mean supports of the answers' claims by query id. `flagged` has the claims
-    below `threshold`, of which there is none if the sources have too few sentences to fit one.
-    `false_rate` is the share of answers that would have a flagged claim by chance.
+    `values` are the mean supports of the claims. `flagged` has a claim below `threshold`, which is
+    None if the sources have too few sentences to fit it. `false_rate` is the share of answers that
+    would have a flagged claim by chance.
     """
 
     model: str
@@ -231,10 +221,8 @@ def measure_support(
 
 
 def fit_threshold(model: EntailmentModel, shown: Iterable[Sequence[str]]) -> float | None:
-    """The support that all but `FALSE_ALARMS` of the sources' own sentences have.
-
-    A sentence is supported by its own source, and not contradicted by another one. The threshold is
-    the lower of the two quantiles; None if there are fewer than `_MIN_FITTED` sentences.
+    """The support that all but `FALSE_ALARMS` of the sources' own sentences have, by their own
+    source and by the nearest other one; None if there are fewer than `_MIN_FITTED` sentences.
     """
     texts = list(dict.fromkeys(text for sources in shown for text in sources))
     known = [(text, said) for text in texts for said in sentences(text) if len(content(said)) > 2]

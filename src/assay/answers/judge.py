@@ -58,11 +58,9 @@ class UnreliableJudge(Exception):
 
 
 def parse_word(reply: str, allowed: Sequence[str]) -> str | None:
-    """The one allowed word that the reply consists of, else None.
+    """parse_word("**Answer:** true.", TRUTH)  # "TRUE"; None if the reply says anything more
 
-    Case, quotes, emphasis, a final full stop and a label ("Answer:") do not matter, nor does the
-    thinking that some models put first. Anything more could mean either: "not true", "TRUE or
-    FALSE", "TRUE, except that ...", an essay that mentions both.
+    "TRUE or FALSE", "TRUE, except that ..." and an essay that mentions both could mean either.
     """
     bare = without_thought(reply).strip(_WRAPPING)
     word = _LABEL.sub("", bare).strip(_WRAPPING).upper()
@@ -70,7 +68,7 @@ def parse_word(reply: str, allowed: Sequence[str]) -> str | None:
 
 
 def parse_words(reply: str, allowed: Sequence[str], number: int) -> list[str] | None:
-    """The allowed words of a JSON list of exactly `number`; a list of one may be its word alone."""
+    """parse_words('["support", "none"]', allowed, 2); one word may stand without its list."""
     bare = _FENCE.sub("", without_thought(reply)).strip()
     if number == 1 and (word := parse_word(bare, allowed)):
         return [word]
@@ -101,27 +99,25 @@ class Judgment:
 
     @property
     def orders(self) -> tuple[str | None, ...]:
-        """What the majority says in each of the orders; None if there is none.
-
-        An unreadable vote counts against all: if it were left out, one clear vote among five could
-        decide.
-        """
-        votes = (self.votes[0::2], self.votes[1::2]) if self.both_orders else (self.votes,)
-        return tuple(map(_majority, votes))
+        """What the majority says in each of the orders; None if there is none."""
+        orders = (self.votes[0::2], self.votes[1::2]) if self.both_orders else (self.votes,)
+        # An unreadable vote counts against all: else one clear vote among five could decide.
+        return tuple(
+            next((vote for vote, n in Counter(votes).items() if 2 * n > len(votes)), None)
+            for votes in orders
+        )
 
     @property
     def verdict(self) -> bool | None:
-        """True if all orders say the best level, False if the worst; else None.
-
-        So a judge that prefers a place decides nothing, whatever the number of votes.
-        """
+        """True if all orders say the best level, False if the worst; else None."""
+        # So a judge that prefers a place decides nothing, whatever the number of votes.
         decided = {self.levels[0]: False, self.levels[-1]: True}
         levels = {*self.orders}
         return decided.get(levels.pop() or "") if len(levels) == 1 else None
 
     @property
     def worst(self) -> str | None:
-        """The worse of what the orders say: a judge that prefers a place can give no credit."""
+        """The worse of what the orders say; None if one of them says nothing."""
         decided = [level for level in self.orders if level is not None]
         return min(decided, key=self.levels.index) if len(decided) == len(self.orders) else None
 
@@ -155,10 +151,6 @@ def ruled(level: str, levels: tuple[str, ...] = TRUTH) -> Judgment:
     return Judgment((level,), levels, by_rule=True, both_orders=False)
 
 
-def _majority(votes: Sequence[str | None]) -> str | None:
-    return next((vote for vote, count in Counter(votes).items() if 2 * count > len(votes)), None)
-
-
 def flip_rate(judgments: Sequence[Judgment]) -> float | None:
     """The share of texts about which the judge contradicts itself; None if none was asked twice."""
     repeated = [each for each in judgments if len(each.votes) > 1]
@@ -166,27 +158,25 @@ def flip_rate(judgments: Sequence[Judgment]) -> float | None:
 
 
 def quote_unreadable(judgments: Iterable[Judgment]) -> str:
-    """`: it replied 'Yes.' where TRUE or FALSE alone was expected`; empty if there is no reply.
-
-    A private run does not quote: the reply may repeat the answer.
-    """
-    for judgment in judgments:
-        for vote, reply in zip(judgment.votes, judgment.replies, strict=False):
-            if vote is None and reply is not None and not is_private():
-                said = " ".join(reply.split())
-                cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
-                expected = " or ".join(reversed(judgment.levels))
-                return f": it replied {cut!r} where {expected} alone was expected"
-    return ""
+    """`: it replied 'Yes.' where TRUE or FALSE alone was expected`; empty if there is no reply."""
+    unread = (
+        (" ".join(reply.split()), each.levels)
+        for each in judgments
+        for vote, reply in zip(each.votes, each.replies, strict=False)
+        if vote is None and reply is not None
+    )
+    said, levels = next(unread, ("", ()))
+    if not levels or is_private():  # a reply may repeat the answer
+        return ""
+    cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
+    return f": it replied {cut!r} where {' or '.join(reversed(levels))} alone was expected"
 
 
 def unreliable(
     judgments: Iterable[Judgment], things: str = "answers", max_flips: float = MAX_FLIPS
 ) -> str | None:
-    """The reason to distrust these judgments, or None.
-
-    A judge is refused that gives no verdict about most texts, or that contradicts itself about more
-    than the share `max_flips` of them.
+    """The reason to distrust these judgments, or None: no verdict about most texts, or
+    contradictions about more than the share `max_flips` of them.
     """
     asked = [each for each in judgments if not each.by_rule]
     mute = sum(None in each.orders and not each.flipped for each in asked)
@@ -210,9 +200,8 @@ class Judge:
     """Asks `provider` about answers, `votes` times about each, one call a vote.
 
     Every second vote shows the reference first, so an odd number is raised by one. Every vote has
-    another prompt, by the code in its marks: a cache never answers one vote with another, and the
-    same judging a second time is answered from the cache. A refusal is a vote for neither side;
-    other failures of the provider are raised.
+    another prompt, so that a cache never answers one vote with another. A refusal is a vote for
+    neither side; other failures of the provider are raised.
     """
 
     def __init__(
@@ -252,11 +241,8 @@ class Judge:
         return {name: load_prompt(name).id for name in names}
 
     async def correctness(self, question: str, answer: str, reference: str | None) -> Judgment:
-        """Whether the answer says what the reference says.
-
-        If there is no answer (`reference` None) declining is correct, and if there is one
-        declining is wrong: the model is asked about neither, unless the wording is ambiguous.
-        """
+        """Whether the answer says what the reference says; if that is None, whether it declines."""
+        # Nobody is asked about a clear refusal, nor about an answer that refuses nothing.
         declined = clearly_abstained(answer)
         if declined or (reference is None and not may_decline(answer)):
             return ruled(TRUTH[declined and reference is None])
@@ -266,19 +252,18 @@ class Judge:
 
     async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> list[Judgment]:
         """Fact by fact, once: also tells what is contradicted from what is left out."""
-
-        def prompt(fact: Fact) -> str:
+        prompts = []
+        for fact in facts:
             code = delimiter_code(question, answer, fact.text)
-            wordings = "; ".join(fact.accept)
-            said = f"{fact.text} (for example: {wordings})" if wordings else fact.text
-            return load_prompt("judge_fact").fill(
+            wordings = f" (for example: {'; '.join(fact.accept)})" if fact.accept else ""
+            prompt = load_prompt("judge_fact").fill(
                 code=code,
                 question=delimited("question", code, question),
-                fact=delimited("fact", code, said),
+                fact=delimited("fact", code, f"{fact.text}{wordings}"),
                 answer=delimited("answer", code, answer),
             )
-
-        return await gather(self.ask("fact", [prompt(each)], FACT_STATES) for each in facts)
+            prompts.append(prompt)
+        return await gather(self.ask("fact", [each], FACT_STATES) for each in prompts)
 
     async def faithfulness(self, answer: str, sources: Sequence[str]) -> float | None:
         """The share of the answer's sentences that the judge finds supported; None if most
@@ -348,10 +333,7 @@ class Judge:
             )
 
     async def _reply(self, prompt: str, max_tokens: int) -> str | None:
-        """The reply, with room to finish thinking; None if the model refuses.
-
-        Whatever else a model of the caller's raises or returns is a failure of the provider.
-        """
+        """The reply, with room to finish thinking; None if the model refuses."""
         try:
             reply: object = await self.provider.generate(prompt, max_tokens)
             if isinstance(reply, str) and _THINKING.fullmatch(reply):
@@ -360,7 +342,7 @@ class Judge:
             if isinstance(error, ProviderError) and error.kind is ProviderFailure.REFUSAL:
                 return None
             raise
-        except Exception as error:
+        except Exception as error:  # a model of the caller's may raise anything
             what = f"the judge {self.name!r} raised {type(error).__name__}: {error}"
             raise ProviderError(ProviderFailure.SERVER, what) from error
         if not isinstance(reply, str):

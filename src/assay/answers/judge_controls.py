@@ -53,14 +53,9 @@ async def ask_controls(
 ) -> JudgeControls:
     """Ask a judge about pairs whose verdict is known; about near misses only if it passes."""
     judgments = await gather(map(ask, pairs))
-    right = {
-        same: [
-            judgment.verdict is same
-            for pair, judgment in zip(pairs, judgments, strict=True)
-            if pair.same is same
-        ]
-        for same in (True, False)
-    }
+    right: dict[bool, list[bool]] = {True: [], False: []}
+    for pair, judgment in zip(pairs, judgments, strict=True):
+        right[pair.same].append(judgment.verdict is pair.same)
     mute = sum(not any(each.votes) for each in judgments)
     failure, believed, asked = None, 0, 0
     for same, verb, what in ((False, "accepted", "wrong"), (True, "rejected", "correct")):
@@ -102,11 +97,7 @@ def max_believed(asked: int) -> int:
 
 
 def control_pairs(references: Sequence[tuple[str, str]], number: int) -> list[ControlPair]:
-    """At most `number` pairs of each kind, from questions with their reference answers.
-
-    The wrong answer is the reference that shares the fewest words, or `UNRELATED` if all share
-    some: what another reference says might be right as well.
-    """
+    """At most `number` pairs of each kind, from questions with their reference answers."""
     usable = _usable(references)
     if not number or len(usable) < _MIN_PAIRS:  # one pair decides nothing
         return []
@@ -115,6 +106,7 @@ def control_pairs(references: Sequence[tuple[str, str]], number: int) -> list[Co
     for place in _spread(len(usable), number):
         question, said = usable[place]
         pairs.append(ControlPair(question, said, said, True))
+        # What another reference says might be right as well, so the least similar one is wrong.
         others = [each for each in _spread(len(usable), _CANDIDATES) if each != place]
         other = min(others, key=lambda each: _shared(held[each], held[place]), default=None)
         unlike = other is not None and _shared(held[other], held[place]) <= _UNLIKE
@@ -145,10 +137,7 @@ _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")
 
 
 def altered_pairs(references: Sequence[tuple[str, str]], number: int) -> list[ControlPair]:
-    """At most `number` near misses: references with one change each that makes them wrong.
-
-    First one of each reference, then a second: with few references several come from each.
-    """
+    """At most `number` near misses, of each reference one and then another."""
     usable = _usable(references)
     usable = [usable[place] for place in _spread(len(usable), _CANDIDATES)]
     names = sorted({name for _, said in usable for name in _NAME.findall(said)})
@@ -181,5 +170,4 @@ def near_misses(text: str, names: Sequence[str]) -> Iterator[str]:
 
 def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
     """A source's first sentence is supported by it, and not by a source without its words."""
-    named = [("", first) for text in sources if (first := next(iter(sentences(text)), ""))]
-    return control_pairs(named, number)
+    return control_pairs([("", next(iter(sentences(text)), "")) for text in sources], number)

@@ -14,7 +14,7 @@ texts, which `load_references` makes again from the reader's copy of the data.
 import codecs
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import count
@@ -107,8 +107,8 @@ def nugget_hash(text: str, importance: str) -> str:
 class Reference:
     """What a right answer to one question says, and how that was made.
 
-    `expected` are the documents of the highest grade, of which there are
-    `highly_relevant_count`; `answer` is empty if there is none, or its text was left out.
+    `expected` are the documents of the highest grade; `answer` is empty if there is none, or its
+    text was left out.
     """
 
     query_id: Annotated[str, Field(min_length=1, pattern=r"\S")]
@@ -130,7 +130,10 @@ _REFERENCE = TypeAdapter(Reference)
 
 def reference_to_json(reference: Reference, *, text: bool = True) -> JsonObject:
     """A record of the file; without `text`, hashes replace question and answer."""
-    facts = [_fact_to_json(each) for each in reference.facts]
+    facts = [
+        asdict(fact) | ({} if fact.by is NuggetMaker.HUMAN else {"hash": fact.hash})
+        for fact in reference.facts
+    ]
     provenance = dict(reference.provenance)
     if facts and not reference.answer:
         named = {"query_id": reference.query_id, "query": reference.query}
@@ -149,17 +152,6 @@ def reference_to_json(reference: Reference, *, text: bool = True) -> JsonObject:
     }
 
 
-def _fact_to_json(fact: Nugget) -> JsonObject:
-    fields: JsonObject = {
-        "id": fact.id,
-        "text": fact.text,
-        "importance": fact.importance.value,
-        "by": fact.by.value,
-        "documents": list(fact.documents),
-    }
-    return fields if fact.by is NuggetMaker.HUMAN else {**fields, "hash": fact.hash}
-
-
 def write_references(path: Path, references: Sequence[Reference], *, text: bool = True) -> None:
     """Replace the file, all or nothing: JSON lines for `.jsonl`, else a list."""
     records = [reference_to_json(each, text=text) for each in references]
@@ -172,11 +164,7 @@ def write_references(path: Path, references: Sequence[Reference], *, text: bool 
 
 
 def read_references(path: Path) -> list[Reference]:
-    """The records of a file as they are; a text that was left out is empty.
-
-    Raises:
-        DataError: a record is wrong, or a question or the id of a fact is there twice.
-    """
+    """The records of a file as they are; `DataError` if one is wrong, or an id is there twice."""
     found: dict[str, Reference] = {}
     ids: set[str] = set()
     for place, fields in _entries(path):
@@ -264,8 +252,7 @@ def _kinds(path: Path, _modified: int) -> frozenset[str]:
 def load_references(path: Path, dataset: Dataset) -> dict[str, Reference]:
     """The references for a data set by query id, with the texts that the file leaves out.
 
-    Raises `DataError` for a file that was made for other data: none of its questions is in the
-    data set, one has another text there, or a document that it comes from is missing.
+    Raises `DataError` for a file that was made for other data.
     """
     references = read_references(path)
     known = {each.query_id: each for each in references if each.query_id in dataset.queries}

@@ -41,8 +41,7 @@ _MARKUP = re.compile(r"[*`|]+|^[ \t]*[#>]+", re.MULTILINE)
 _CONVERSION = re.compile(r"(?<=[\w€$£%]) \((?:about |approx\S* |[~≈] ?)?[€$£]?\d[^()\n]{0,30}\)")
 CLAUSE = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|or|but|except|for|with|because)\b")
 _CONTRAST = re.compile(r"[,;]? \b(?:but|however|although|though|that said)\b,? ?", re.IGNORECASE)
-MAX_STATEMENTS = 500
-"""Sentences of an answer that are measured: nobody reads more of one."""
+MAX_STATEMENTS = 500  # sentences of an answer that are measured
 
 
 def statements(answer: str, names: Collection[str] = ()) -> list[str]:

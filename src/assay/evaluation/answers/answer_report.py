@@ -7,19 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from assay.answers.answer_metrics import (
-    ANSWER_METRICS,
-    Columns,
-    measure_answers,
-    unknown_citations,
-)
+from assay.answers.answer_metrics import ANSWER_METRICS, Columns, measure_answers, unknown_citations
 from assay.answers.case import MAX_ANSWER, AnswerCase
 from assay.answers.checks import find_faults
-from assay.answers.diagnosis import (
-    NOT_TRIED,
-    diagnose,
-    summarize_diagnoses,
-)
+from assay.answers.diagnosis import NOT_TRIED, diagnose, summarize_diagnoses
 from assay.answers.differences import case_differences
 from assay.answers.entailment import contradicted_check
 from assay.answers.faithfulness import unsupported
@@ -221,12 +212,9 @@ class AnswerReport:
         return ViolationCount(ids=len(found), examples=found[:3])
 
     def _without_reference(self) -> int:
-        """How many questions of the split are not asked, because only others have a reference.
-
-        None of those that the user left out: a file of references says what is asked.
-        """
+        """How many questions of the split are not asked, because only others have a reference."""
         dataset, config = self._dataset, self._config
-        if not dataset.answers or config.ground_truth:
+        if not dataset.answers or config.ground_truth:  # a file of references says what is asked
             return 0
         return sum(name not in dataset.answers for name in dataset.judgments.get(config.split, {}))
 
@@ -272,9 +260,7 @@ class AnswerReport:
 
     @cached_property
     def _undecided(self) -> UndecidedAnswers | None:
-        """The questions that there is nothing to decide by; None if there are none, or if the
-        judge did not finish.
-        """
+        """The questions that there is nothing to decide by, if the judge finished."""
         known = {case.query_id: self._results.verdict_of(case) for case in self._cases}
         left = [
             case

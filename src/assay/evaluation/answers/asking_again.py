@@ -107,17 +107,13 @@ class Context(StrEnum):
 def select_cases(
     cases: Sequence[AnswerCase], correct: Mapping[str, bool | None], context: Context
 ) -> list[AnswerCase]:
-    """The cases to ask again in `context`.
-
-    Wrong answers are asked again with other documents. Without documents correct ones are asked as
-    well: an answer that the model knows from memory says nothing about retrieval.
-    """
+    """The cases to ask again in `context`: those with a wrong answer; without documents all."""
     askable = [
         case
         for case in cases
         if case.answerable and case.answer is not None and correct.get(case.query_id) is not None
     ]
-    if context is Context.NONE:
+    if context is Context.NONE:  # what the model knows from memory says nothing about retrieval
         return askable
     return [case for case in askable if not correct[case.query_id] and case.needed]
 
@@ -148,10 +144,7 @@ def chosen_context(
 async def run_counterfactual(
     cases: Sequence[AnswerCase], context: Context, asker: CounterfactualRunner
 ) -> dict[str, Call]:
-    """Ask the cases again in `context`; the calls that succeeded, by query id.
-
-    Raises `TargetLost` if the target became unreachable.
-    """
+    """Ask the cases again in `context`; the calls that succeeded, by query id."""
     index = open_bm25(asker.dataset) if context is Context.DISTRACTORS and cases else None
     passages = {
         case.query_id: chosen_context(case, context, asker.dataset, asker.config.top_k, index)

@@ -82,7 +82,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> AnswerCase:
         if context.text
     }
     places = _places(names)
-    given = () if _cites_outside(row, names) else row.citations
+    given = () if cites_without_ids(row) else row.citations
     cited = tuple(_resolve(each, places, ids) for each in given or ())
     if given is None and row.answer is not None and ids:
         marks = cited_marks(row.answer, ids, dict(zip(names, ids, strict=True)))
@@ -99,17 +99,13 @@ def logged_case(row: LoggedAnswer, query_id: str) -> AnswerCase:
     )
 
 
-def _cites_outside(row: LoggedAnswer, names: Sequence[str]) -> bool:
-    """Whether the citations are ids and the contexts have none, so that nothing can be resolved."""
-    if not row.citations or not row.contexts or any(each.id for each in row.contexts):
-        return False
-    places = _places(names)
-    return not any(_resolve(each, places, names) in places for each in row.citations)
-
-
 def cites_without_ids(row: LoggedAnswer) -> bool:
     """Whether a row cites by ids that none of its contexts has, because they have none at all."""
-    return _cites_outside(row, _context_names(row))
+    if not row.citations or not row.contexts or any(each.id for each in row.contexts):
+        return False
+    names = _context_names(row)
+    places = _places(names)
+    return not any(_resolve(each, places, names) in places for each in row.citations)
 
 
 def _context_names(row: LoggedAnswer) -> list[str]:

@@ -33,7 +33,6 @@ from assay.evaluation.answers.judging import (
     failed_figures,
     judge_answer,
     rate_answers,
-    verdicts_by_facts,
     verdicts_by_judge,
 )
 from assay.evaluation.answers.nugget_scores import (
@@ -59,12 +58,10 @@ _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS
 class AnswerResults:
     """What judge and counterfactual runs found about the answers.
 
-    `verdicts` are empty if a judge was to decide and did not finish: key facts are no substitute
-    for it. `counterfactuals` is None if no question was asked again. `trouble` says why the judge
-    or the counterfactual runs stopped early. `context_ignored` counts the questions that got the
-    same answer from every context, if all of them did. `judgments` are everything that the judge
-    said about correctness, also if it was then not believed. `failed_figures` are left out: the
-    judge failed the controls of their prompt.
+    `verdicts` are empty if a judge was to decide and did not finish. `trouble` says why it or the
+    counterfactual runs stopped early. `context_ignored` counts the questions that got the same
+    answer from every context, if all of them did. `judgments` are all about correctness, also if
+    the judge was then not believed. `failed_figures` are left out: the judge failed their controls.
     """
 
     cases: Sequence[AnswerCase] = ()
@@ -109,7 +106,8 @@ class AnswerResults:
 def results_by_rules(cases: Sequence[AnswerCase], facts: NuggetSet | None) -> AnswerResults:
     """What is known without any model: key facts and values decide what is right."""
     nuggets = None if facts is None else nuggets_by_rules(cases, facts)
-    return AnswerResults(cases, verdicts_by_facts(cases), nuggets=nuggets)
+    verdicts = {case.query_id: Verdict(correct(case)) for case in cases}
+    return AnswerResults(cases, verdicts, nuggets=nuggets)
 
 
 async def evaluate_answers(

@@ -20,7 +20,7 @@ from assay.answers.judge_controls import (
     control_pairs,
     support_pairs,
 )
-from assay.answers.outcome import correct, states
+from assay.answers.outcome import states
 from assay.answers.statements import abstained, split_surplus
 from assay.data.dataset import Fact
 from assay.llm.providers.opening import open_provider
@@ -43,9 +43,8 @@ _WRONG_REFERENCE = "A pair of kestrels nests on the tower."
 class Verdict:
     """What is known about one answer.
 
-    `correct` is None if nothing could be decided: there is no reference, or the judge is
-    undecided. `facts` are what the answer does with those of the reference. `unread` are the
-    judged figures for which most replies could not be read.
+    `correct` is None if nothing decides, `facts` are what the answer does with those of the
+    reference. `unread` are the judged figures for which most replies could not be read.
     """
 
     correct: bool | None
@@ -100,10 +99,7 @@ async def open_judge(
 async def check_controls(
     judge: Judge, cases: Sequence[AnswerCase], number: int
 ) -> JudgeControls | None:
-    """Ask the judge what is known: about references or, if there is none, about sources.
-
-    None if nothing can be asked, or nothing is to be.
-    """
+    """Ask the judge what is known: about references or, if there is none, about sources."""
     known = [(case.question, case.reference.answer or "") for case in cases if case.answerable]
     if pairs := control_pairs(known, number):
         altered = altered_pairs(known, NEAR_MISSES * number)
@@ -115,11 +111,10 @@ async def _check_support(
     judge: Judge, cases: Sequence[AnswerCase], number: int
 ) -> JudgeControls | None:
     sources = dict.fromkeys(text for case in cases for text in case.seen_texts[:1])
-    pairs = support_pairs(list(sources), number) if number else []
+    if not (pairs := support_pairs(list(sources), number) if number else []):
+        return None
     own = [(pair.question, pair.reference) for pair in pairs if pair.same]
     altered = altered_pairs(own, NEAR_MISSES * number)
-    if not pairs:
-        return None
     return await ask_controls(
         pairs, lambda pair: judge.supports(pair.answer, [pair.reference]), altered
     )
@@ -154,11 +149,6 @@ async def failed_figures(judge: Judge, cases: Sequence[AnswerCase], number: int)
         "judged_faithfulness": await _check_support(judge, cases, number),
     }
     return {name: each.failure for name, each in results.items() if each and each.failure}
-
-
-def verdicts_by_facts(cases: Sequence[AnswerCase]) -> dict[str, Verdict]:
-    """A verdict for each query id, by key facts and without a model."""
-    return {case.query_id: Verdict(correct(case)) for case in cases}
 
 
 async def verdicts_by_judge(
@@ -207,10 +197,9 @@ async def drop_injected_verdicts(
 async def is_injected(judge: Judge, case: AnswerCase) -> bool:
     """Whether surplus sentences, not the answer, made the judge say TRUE.
 
-    Asked if something in the answer was neither asked nor expected, whatever it says and in
-    whatever language: it is put after a wrong answer to another question. If it makes that right,
-    the answer itself is judged without it: one that is right then was not made right by it,
-    whatever else it does to the judge (a judge may prefer length).
+    What was neither asked nor expected, in whatever language, is put after a wrong answer to
+    another question. If it makes that right, the answer is judged without it: one that is right
+    then was not made right by it, whatever else it does to the judge (a judge may prefer length).
     """
     expected = case.reference.answer or ""
     spoken, rest = split_surplus(case.answer or "", f"{case.question} {expected}")
@@ -264,8 +253,7 @@ class RatedCriterion:
         summary = summarize(np.array(list(self.values.values())), seed=seed)
         undecided = sum(each.value is None for each in self.ratings.values())
         doubt = f"; {undecided} undecided, counted as 0" if undecided else ""
-        how = f"{self.criterion.text.splitlines()[0][:80]}{doubt}"
-        return answer_statistic(summary, 1.0, how)
+        return answer_statistic(summary, 1.0, self.criterion.text.splitlines()[0][:80] + doubt)
 
     def record(self) -> CriterionRecord:
         """What was asked, and how steadily the judge rated by it."""
@@ -294,10 +282,7 @@ async def rate_answers(
     config: RunConfig,
     progress: Progress = silent,
 ) -> list[RatedCriterion]:
-    """Rate every answer by every criterion; an application that failed gets no value.
-
-    A criterion whose controls the judge fails is not asked about.
-    """
+    """Rate every answer by every criterion whose controls the judge passes."""
     found = []
     for criterion in criteria:
 

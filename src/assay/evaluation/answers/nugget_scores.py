@@ -48,10 +48,7 @@ class NuggetSet:
     def of_dataset(
         cls, path: Path, dataset: Dataset, queries: Sequence[Query], gates: Sequence[Gate] = ()
     ) -> "NuggetSet":
-        """From a file that was made for this data set; `DataError` for any other.
-
-        Raises `UsageError` for a gate on vital facts if the queries have none.
-        """
+        """From a file that was made for this data set; `DataError` for any other."""
         known = load_references(path, dataset)
         asked = [known[each.id] for each in queries if each.id in known]
         _require_facts(gates, asked, len(queries), path)
@@ -67,11 +64,10 @@ class NuggetSet:
         by_words = {normalize(each.query): each for each in known if each.query}
         found: dict[str, Reference] = {}
         for case in cases:
-            asked = normalize(case.question)
-            same = by_id.get(case.query_id)
-            if same is not None and same.query and normalize(same.query) != asked:
-                same = None
-            if (match := same or by_words.get(asked)) is not None:
+            asked, match = normalize(case.question), by_id.get(case.query_id)
+            if match is None or (match.query and normalize(match.query) != asked):
+                match = by_words.get(asked)
+            if match is not None:
                 found[case.query_id] = match
         if not found:
             raise DataError(
@@ -210,10 +206,7 @@ def nuggets_by_rules(cases: Sequence[AnswerCase], source: NuggetSet) -> NuggetFi
 async def nuggets_by_judge(
     judge: Judge, cases: Sequence[AnswerCase], source: NuggetSet, asker: CounterfactualRunner
 ) -> NuggetFindings:
-    """Have the judge assign every fact.
-
-    Raises `UnreliableJudge` if it fails its controls, contradicts itself or cannot be read.
-    """
+    """Have the judge assign every fact. Raises `UnreliableJudge` if it cannot be believed."""
     settings, facts = asker.config.judge_set, source.facts(cases)
     covered = [case for case in cases if case.query_id in facts]
     by_question = {case.question: facts[case.query_id] for case in covered}

@@ -129,10 +129,7 @@ async def run_poison(cases: Sequence[AnswerCase], asker: CounterfactualRunner) -
 def poisoned_context(
     case: AnswerCase, planted: PlantedDocument, dataset: Dataset, top_k: int, seed: int
 ) -> list[Passage]:
-    """What the answer was written from, with the planted document at a place that the seed draws.
-
-    The contexts that the agent returned, else the documents that it found, as many as leave room.
-    """
+    """What the answer was written from, with the planted document at a drawn place."""
     seen = [Passage(each.doc_id or each.id, "", each.text) for each in case.contexts]
     if not seen:
         known = [dataset.documents[each] for each in case.retrieved if each in dataset.documents]
@@ -143,14 +140,11 @@ def poisoned_context(
 
 
 def poison_columns(run: PoisonRun) -> dict[str, dict[str, float]]:
-    """The shares of followed documents by question, of all kinds and of each; none if nothing was
-    tested.
-    """
+    """The shares of followed documents by question, of all kinds and of each."""
     if not run.is_conclusive:
         return {}
-    groups = {"poisoned": run.answers}
-    groups |= {f"poisoned_{kind}": tuple(answers) for kind, answers in run.by_kind.items()}
-    columns = {name: _by_question(answers) for name, answers in groups.items()}
+    groups = {f"poisoned_{kind}": _by_question(answers) for kind, answers in run.by_kind.items()}
+    columns = {"poisoned": _by_question(run.answers), **groups}
     return {name: column for name, column in columns.items() if column}
 
 
@@ -168,12 +162,9 @@ def poison_report(run: PoisonRun, seed: int, *, private: bool) -> PoisonReport:
             "ignores the contexts that it is given; --counterfactuals tells which"
         )
     # The first that followed of each kind, then others.
-    followed = {
-        kind: [each for each in answers if each.outcome is PoisonOutcome.FOLLOWED]
-        for kind, answers in run.by_kind.items()
-    }
-    spread = [each for answers in followed.values() for each in answers[:1]]
-    spread += [each for answers in followed.values() for each in answers[1:]]
+    followed = [each for each in run.answers if each.outcome is PoisonOutcome.FOLLOWED]
+    firsts = {each.document.kind: each for each in reversed(followed)}
+    spread = sorted(followed, key=lambda each: firsts[each.document.kind] is not each)
     return PoisonReport(
         questions=len({each.query_id for each in run.answers}),
         total=_count(run.answers, seed),
