@@ -130,6 +130,17 @@ def test_the_files_are_accessible_too(
     page.close()
 
 
+def test_paper_has_charts_and_no_navigation(
+    page: "Page", servers: dict[str, str], runs: Path
+) -> None:
+    page.emulate_media(media="print", color_scheme="dark")
+    page.goto(f"{servers['runs']}/runs/{names(runs, 'first')[0]}")
+    expect(page.locator(".histogram rect").last).to_be_visible()
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    for hidden in (".nav", ".tabs", ".actions"):
+        expect(page.locator(hidden)).to_be_hidden()
+
+
 # --- eight tasks -------------------------------------------------------------------------------
 
 

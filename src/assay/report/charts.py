@@ -254,7 +254,7 @@ def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
     bars = [("exactly 0", zeros, _LEFT + 3.0, 20.0, "bad")]
     for place, number in enumerate(counts):
         scores = f"{place / len(counts):.2f} to {(place + 1) / len(counts):.2f}"
-        bars.append((scores, number, across.start + place * step + 1, step - 2, "bar"))
+        bars.append((scores, number, across.start + place * step + 1, step - 2, "column"))
     for scores, number, x, width, class_ in bars:
         height, words = up(0) - up(number), f"{counted(number, 'query', 'queries')}: {scores}"
         bar = element("rect", x=x, y=up(number), width=width, height=height, class_=class_)
