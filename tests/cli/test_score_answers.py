@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.cli.score import holds_answers, score
+from assay.cli.score import score
 from assay.cli.verb import VerbCommand
 from assay.errors import DataError
 from assay.net.retry import RetryPolicy
@@ -93,4 +93,6 @@ def test_answers_are_told_from_rankings(
 ) -> None:
     path = tmp_path / name
     path.write_text(content)
-    assert holds_answers(path) is answers
+    done = invoke(path)
+    assert (done.exit_code == 0) is answers
+    assert answers or "pass --qrels FILE" in str(done.exception)

@@ -91,7 +91,7 @@ def test_a_run_without_an_answer_has_its_cause_by_the_text_of_the_query_and_no_z
 
 def test_a_run_that_stopped_says_so(hostile_run: Run, plain_run: Run) -> None:
     text = words_of(hostile_run, state="interrupted", planned_queries=3000)
-    assert "35 of 40 answered; interrupted: 3,000 were planned" in text
+    assert "35 of 40 answered, interrupted: 3,000 were planned" in text
     unseen = UnseenQueries(queries=50, mean=0.3, low=None, high=None)
     assert "nDCG@5 0.3000 on 50 not seen in training" in words_of(plain_run, unseen_queries=unseen)
     none = UnseenQueries(queries=0, mean=0.0, low=None, high=None)

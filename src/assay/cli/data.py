@@ -59,7 +59,6 @@ def import_dataset(
         None,
         "The documents: a table with doc_id, text and optionally title.",
         "ASSAY_CORPUS",
-        "FILE",
     ),
 ) -> Result:
     """Convert a data set to a folder in BEIR format."""
@@ -118,7 +117,6 @@ def sample(
         1000,
         "How many documents to keep: all that are judged for the queries, then others.",
         "ASSAY_SAMPLE_DOCUMENTS",
-        "N",
         min=0,
     ),
     split: str = SPLIT_OPTION,

@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -76,13 +76,12 @@ def evaluate(
     ),
     engine: str | None = ENGINE_OPTION,
     junit: Path | None = option(
-        None, "Write the gates as JUnit XML.", "ASSAY_JUNIT", "FILE", group="Output"
+        None, "Write the gates as JUnit XML.", "ASSAY_JUNIT", group="Output"
     ),
     markdown: Path | None = option(
         None,
         "Write a summary; to $GITHUB_STEP_SUMMARY, it is appended.",
         "ASSAY_MARKDOWN",
-        "FILE",
         group="Output",
         usual=False,
     ),
@@ -147,8 +146,9 @@ def evaluate_stdin() -> NoReturn:
         data = choose_dataset(config.dataset, config.columns)
         out = Path(given["runs"])
         run, finished = run_in_terminal(config, data, out=out, listeners=listeners)
-    run_result(run, notes=_notes(run)).show(as_json=True)
-    sys.exit(run.exit_code if finished else 130)
+    result = evaluation_result(run, finished=finished)
+    result.show(as_json=True)
+    sys.exit(result.exit_code)
 
 
 def _new_config(
@@ -281,15 +281,7 @@ def _write_ci_files(
 
 
 def evaluation_result(run: "Run", metrics: Sequence[str] = (), finished: bool = True) -> Result:
-    """A run that has just ended: its tables, gates, warnings and place; or its report as JSON."""
-    exit_code = run.exit_code if finished else 130
-    return run_result(run, metrics, exit_code, [*_notes(run), *_place(run)])
-
-
-def run_result(
-    run: "Run", metrics: Sequence[str] = (), exit_code: int = 0, notes: Iterable[str] = ()
-) -> Result:
-    """The run's tables, also kept in its folder, or its report as JSON."""
+    """A run that has just ended: its tables, also kept in its folder, or its report as JSON."""
     from assay.evaluation.run import no_answers
     from assay.report.terminal import plain_text, query_texts, render_report
 
@@ -300,11 +292,12 @@ def run_result(
     render = partial(render_report, run.report, path=path, metrics=metrics, texts=texts)
     tables = render(gates=False)
     run.folder.write_summary(plain_text(render()))
-    return Result(run.folder.copy_report, [tables], exit_code, notes)
+    exit_code = run.exit_code if finished else 130
+    return Result(run.folder.copy_report, [tables], exit_code, _notes(run))
 
 
 def _notes(run: "Run") -> Iterator[str]:
-    """The verdict of every gate, warnings, and what is left to do."""
+    """The verdict of every gate, warnings, what is left to do, and how to see the run."""
     from assay.report.terminal import gate_verdict
 
     report = run.report
@@ -319,11 +312,7 @@ def _notes(run: "Run") -> Iterator[str]:
         yield f"not all answers were judged: {unjudged}"
     if run.state != RunState.COMPLETE or unjudged:
         yield f"finish it with: assay eval --resume {run.folder}"
-
-
-def _place(run: "Run") -> Iterator[str]:
-    """How to see the run; nothing if it was interrupted before anything was scored."""
-    if run.folder.page_file.is_file():
+    if run.folder.page_file.is_file():  # not if it was interrupted before anything was scored
         parent = str(run.folder.path.parent)
         runs = "" if parent == "runs" else f" --runs {shlex.quote(parent)}"
         yield f"report: {run.folder.page_file}; all runs: assay serve ui{runs}"

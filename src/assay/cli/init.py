@@ -19,7 +19,7 @@ from assay.data.text_file import Record, plain_file
 from assay.errors import AssayError, UsageError
 from assay.files import PROJECT_FILE, atomic_write, read_file, read_text_file
 from assay.run.provenance import read_git
-from assay.targets.target_kinds import TARGET_KINDS, parse_target
+from assay.targets.target_kinds import TARGET_KINDS, Target, parse_target
 
 _SCHEMA = "https://raw.githubusercontent.com/agent-assay/assay/main/docs/schemas/assay.schema.json"
 _SETTINGS = """\
@@ -141,7 +141,13 @@ def init(
     folder. A file that exists is kept, unless --force is given.
     """
     folder, columns = Path.cwd(), columns or []
-    measured = find_target(folder) if target is None else _given_target(target)
+    if target is not None:
+        is_template = target.startswith(("http://", "https://")) and "{query}" in target
+        measured = Detected(f"rest:{target}" if is_template else target, "given")
+    else:
+        nothing = Detected("builtin:bm25", "no target was found in this project: write yours here")
+        measured = find_mcp_server(folder) or find_function(folder) or nothing
+    kind = parse_target(measured.value)
     data, notes = _choose_questions(folder, dataset, columns)
     settings = _fill(
         _SETTINGS,
@@ -154,7 +160,7 @@ def init(
     )
     files = {PROJECT_FILE: settings}
     if ci == "github" or (ci is None and is_on_github(folder)):
-        files[_JOB] = _job(folder, measured.value)
+        files[_JOB] = _job(folder, kind)
     written = _write(files, folder, force)
     shown = [f"target: {measured.value} ({measured.why})", f"dataset: {data.value} ({data.why})"]
     notes = [*shown, *notes, *(f"wrote {name}" for name in written)]
@@ -195,19 +201,11 @@ def _choose_questions(
     return Detected(_EXAMPLE, why), list(islice(tables, 3))
 
 
-def _given_target(given: str) -> Detected:
-    if given.startswith(("http://", "https://")) and "{query}" in given:
-        given = f"rest:{given}"
-    parse_target(given)
-    return Detected(given, "given")
-
-
-def _job(folder: Path, target: str) -> str:
+def _job(folder: Path, target: Target) -> str:
     git = read_git(folder)
     branch = git.branch if git is not None and git.branch in _MAIN_BRANCHES else "main"
-    parsed = parse_target(target)
-    kind = TARGET_KINDS[parsed.kind]
-    extra = _EXTRAS.get(parsed.kind) or _EXTRAS.get(f"{parsed.kind}:{parsed.address}", "")
+    kind = TARGET_KINDS[target.kind]
+    extra = _EXTRAS.get(target.kind) or _EXTRAS.get(f"{target.kind}:{target.address}", "")
     packages = [f"agent-assay[{extra}]" if extra else "agent-assay"]
     if (folder / "requirements.txt").is_file():
         packages += ["-r", "requirements.txt"]
@@ -240,8 +238,7 @@ def _fill(template: str, **values: str) -> str:
 def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
     kept = [] if force else [name for name in files if (folder / name).exists()]
     if len(kept) == len(files):
-        what = "exists; pass --force to replace it" if len(kept) == 1 else "exist; pass --force"
-        raise UsageError(f"{' and '.join(kept)} {what}")
+        raise UsageError(f"{' and '.join(kept)} exist; pass --force to replace what exists")
     for name in kept:
         say(f"{name} exists and was kept; --force replaces it")
     written = [name for name in files if name not in kept]
@@ -252,16 +249,10 @@ def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
             old.rename(saved)
             say(f"the {name} before is now {saved.relative_to(folder)}")
         try:
-            atomic_write(folder / name, files[name].encode())
+            atomic_write(old, files[name].encode())
         except OSError as error:
             raise UsageError(f"cannot write {name}: {error.strerror}") from None
     return written
-
-
-def find_target(folder: Path) -> Detected:
-    """What `assay init` measures: an MCP server, a search function, or an example to replace."""
-    nothing = Detected("builtin:bm25", "no target was found in this project: write yours here")
-    return find_mcp_server(folder) or find_function(folder) or nothing
 
 
 def find_mcp_server(folder: Path) -> Detected | None:
@@ -300,21 +291,17 @@ def find_function(folder: Path) -> Detected | None:
     found = []
     for place in (folder, *sorted(each.parent for each in packages)):
         for path in sorted(islice(place.glob("*.py"), _MAX_FILES)):
-            if not _SKIPPED.fullmatch(path.name):
-                relative = path.relative_to(folder)
-                found += [
-                    (_rank(name), len(relative.parts), relative, name) for name in _functions(path)
-                ]
+            relative = path.relative_to(folder)
+            names = () if _SKIPPED.fullmatch(path.name) else _functions(path)
+            for name in names:
+                ranks = (n for n, word in enumerate(_SEARCH_NAMES) if word in name.lower())
+                rank = next(ranks, len(_SEARCH_NAMES))
+                found.append((rank, len(relative.parts), relative, name))
     if not found:
         return None
     *_, path, name = min(found)
     module = ".".join(path.with_suffix("").parts)
     return Detected(f"python:{module}:{name}", f"{path} has a function {name}")
-
-
-def _rank(name: str) -> int:
-    words = enumerate(_SEARCH_NAMES)
-    return next((place for place, word in words if word in name.lower()), len(_SEARCH_NAMES))
 
 
 def _functions(path: Path) -> Iterator[str]:

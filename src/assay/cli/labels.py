@@ -96,37 +96,34 @@ SOURCE_DATASET_OPTION = option(
 SOURCE_SPLIT_OPTION = option(
     None, "The split with people's judgments. Default: that of the runs.", metavar="NAME"
 )
-NUMBER_OF_REFERENCES_OPTION = option(
-    None,
-    "Draw this many queries at random. Default: all judged queries; on nfcorpus the five of "
-    "the RAG tests.",
-    "ASSAY_NUM_QUERIES",
-    "N",
-)
-WRITER_OPTION = option(
-    EXTRACTIVE,
-    f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents and "
-    "uses no model.",
-    "RAG_EVAL_PROVIDER",
-    "SPEC",
-)
-REFERENCES_FILE_OPTION = option(
-    None,
-    "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
-    metavar="FILE",
-)
 
 
 def ground_truth(
     dataset: str = argument("NAME|PATH", "nfcorpus, notes, or the path of a BEIR folder or zip."),
     split: str = SPLIT_OPTION,
-    num_queries: int | None = NUMBER_OF_REFERENCES_OPTION,
+    num_queries: int | None = option(
+        None,
+        "Draw this many queries at random. Default: all judged queries; on nfcorpus the five of "
+        "the RAG tests.",
+        "ASSAY_NUM_QUERIES",
+        "N",
+    ),
     nuggets: bool = switch(
         "--nuggets", "Extract nuggets: key facts of each query's judged documents."
     ),
     seed: int = option(42, "Random seed of the sample.", "ASSAY_SEED", "S"),
-    provider: str = WRITER_OPTION,
-    out: Path | None = REFERENCES_FILE_OPTION,
+    provider: str = option(
+        EXTRACTIVE,
+        f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents and "
+        "uses no model.",
+        "RAG_EVAL_PROVIDER",
+        "SPEC",
+    ),
+    out: Path | None = option(
+        None,
+        "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
+        metavar="FILE",
+    ),
     resume: bool = switch(
         "--resume", "Keep the records of an existing file and add what is missing."
     ),
@@ -407,37 +404,32 @@ def _read_sources(
     return list(rankings.values()), data, data.judgments.get(split or "test", {})
 
 
-LABELS_ARGUMENT = argument(
-    "LABELS.jsonl",
-    "JSON lines: question, answer, reference, label (true or false, given by a person), and "
-    "verdict or verdicts if a judge has already decided. For lines without a label, the share "
-    "of right answers is estimated.",
-)
-CRITERION_OPTION = option(
-    None,
-    "Calibrate ratings by this criterion of your own (.md) instead: label is then one of its "
-    "levels, and rating or ratings what a judge has said already.",
-    None,
-    "FILE",
-    "--criteria",
-)
-NUGGETS_SWITCH = switch(
-    "--nuggets",
-    "Calibrate the assignment of nuggets instead: lines have question, answer, nugget and "
-    "label (support, partial or none). --judge rules calibrates the rules.",
-)
-
-
 def calibrate(
     context: click.Context,
-    labels: Path = LABELS_ARGUMENT,
+    labels: Path = argument(
+        "LABELS.jsonl",
+        "JSON lines: question, answer, reference, label (true or false, given by a person), and "
+        "verdict or verdicts if a judge has already decided. For lines without a label, the share "
+        "of right answers is estimated.",
+    ),
     judge: str | None = JUDGE_OPTION,
     judge_set: list[str] | None = setting_option("judge_set"),
-    criterion: Path | None = CRITERION_OPTION,
-    nuggets: bool = NUGGETS_SWITCH,
+    criterion: Path | None = option(
+        None,
+        "Calibrate ratings by this criterion of your own (.md) instead: label is then one of its "
+        "levels, and rating or ratings what a judge has said already.",
+        None,
+        "FILE",
+        "--criteria",
+    ),
+    nuggets: bool = switch(
+        "--nuggets",
+        "Calibrate the assignment of nuggets instead: lines have question, answer, nugget and "
+        "label (support, partial or none). --judge rules calibrates the rules.",
+    ),
     max_cost: float | None = MAX_COST_OPTION,
     out: Path | None = option(
-        None, "Add the result to this file, for --judge-set calibration=FILE.", metavar="FILE"
+        None, "Add the result to this file, for --judge-set calibration=FILE."
     ),
 ) -> Result:
     """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""

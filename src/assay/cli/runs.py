@@ -258,7 +258,7 @@ def export(
         "ASSAY_METRICS",
         "NAME@K,…",
     ),
-    out: Path | None = option(None, "Write to this file instead of stdout.", metavar="FILE"),
+    out: Path | None = option(None, "Write to this file instead of stdout."),
     folder: Path = RUNS_OPTION,
 ) -> Output:
     """Export runs as tables, as TREC runs or for AgentBeats.

@@ -65,9 +65,9 @@ from assay.run.models import GateResult
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.run.config import RunConfig
 
 _SHOWN_QUERIES = 5
+_MAX_BROKEN_ROWS = 20
 _NAMES = ("judge", "judge_set", "no_cache", "gates", "criteria", "references", "faithfulness")
 _OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", "strict", *_NAMES} - {"gates"}
@@ -127,7 +127,7 @@ def score(
     if run.is_dir():
         raise UsageError(f"{run} is a folder; pass a file, or see a run with: assay report {run}")
     require_readable_table(run)
-    kind = _kind_of(run)
+    kind, names_of_columns = _kind_of(run)
     if not is_given(context, "columns") and (
         is_given(context, "dataset") or qrels is not None or kind != "ranking"
     ):
@@ -137,16 +137,18 @@ def score(
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
     if kind != "ranking" or (columns and not of_table):
         require_used(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
-        config = _answers_config(context, options)
-        return _score_answers(run, config, columns or (), rows_out, strict)
+        return _score_answers(context, run, options, columns or (), rows_out, strict)
     require_used(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
-    if qrels is None and dataset is None and (found := _table_columns(run)):
+    if qrels is None and dataset is None and names_of_columns:
         raise UsageError(
-            f"{run} has no columns question and answer, only {found}; name them: --columns "
-            "question=NAME,answer=NAME; or pass --qrels FILE for a ranking"
+            f"{run} has no columns question and answer, only {names_of_columns}; name them: "
+            "--columns question=NAME,answer=NAME; or pass --qrels FILE for a ranking"
         )
     names = split_metrics(metrics or ())
-    chosen = as_metrics(names) if names and names != ["all"] else _standard_metrics(top_k)
+    k = top_k or 10
+    every = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *([] if top_k else [Recall @ 100])]
+    every += [CappedRecall @ k, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
+    chosen = as_metrics(names) if names and names != ["all"] else every
     is_typed = is_on_command_line(context, "gate")
     texts = options["gate"] or () if is_typed else split_gates(options["gate"])
     gates = _ranking_gates(texts, top_k, strict=is_typed)
@@ -155,40 +157,25 @@ def score(
     return _score_ranking(run, judging, chosen, gates, top_k, per_query, shown)
 
 
-def holds_answers(path: Path) -> bool:
-    """Whether a file holds rows of answers or traces; else it is a ranking."""
-    return _kind_of(path) != "ranking"
-
-
-def _kind_of(path: Path) -> str:
-    """What a file holds by its first row: `answers`, `traces` or `ranking`."""
+def _kind_of(path: Path) -> tuple[str, str]:
+    """`answers`, `traces` or `ranking`, by the first rows; and which columns a table has."""
     suffix = table_suffix(path)
     if suffix not in SUFFIXES or suffix == ".parquet":
-        return "answers" if suffix == ".parquet" else "ranking"
+        return ("answers" if suffix == ".parquet" else "ranking"), ""
+    broken = None
     try:
         if holds_traces(path):
-            return "traces"
-        # The first line may be the dirty one.
-        for row, _ in zip(read_table(path), range(20), strict=False):
+            return "traces", ""
+        for row in islice(read_table(path), _MAX_BROKEN_ROWS):
             if isinstance(row, Record):
-                return "answers" if looks_logged(row.fields) else "ranking"
+                names = ", ".join(repr(name[:40]) for name in islice(column_paths(row.fields), 10))
+                return ("answers", "") if looks_logged(row.fields) else ("ranking", names)
+            broken = broken or row
     except DataError:
         pass
-    return "ranking"
-
-
-def _table_columns(path: Path) -> str:
-    """The column names of a table's first row, which may raise; empty if it is not a table."""
-    if table_suffix(path) not in SUFFIXES:
-        return ""
-    try:
-        row = next(iter(read_table(path)), None)
-    except DataError:
-        return ""
-    if isinstance(row, DataError):
-        raise row
-    names = column_paths(row.fields) if row is not None else ()
-    return ", ".join(repr(name[:40]) for name in islice(names, 10))
+    if broken:
+        raise broken
+    return "ranking", ""
 
 
 def _score_ranking(
@@ -241,7 +228,12 @@ def _score_ranking(
     shown = {m: row for m, row in summaries.items() if usual is None or m.slug in usual}
     text: list[Any] = [_table(scores, shown)]
     text += _notes(content, scores, top_k)
-    text += _per_query_lines(scores) if per_query else []
+    for metric, values in scores.values.items() if per_query else ():
+        # Plain lines, as trec_eval -q prints them: for other programs, so never wrapped.
+        text += [
+            Unwrapped(f"{metric}\t{query_id}\t{figure(value)}")
+            for query_id, value in zip(scores.query_ids, values.tolist(), strict=True)
+        ]
     exit_code = 0 if all(gate.passed for gate in checked) else 1
     return Result(content, text, exit_code, map(gate_verdict, checked))
 
@@ -266,13 +258,6 @@ def _ranking_gates(texts: Sequence[str], top_k: int | None, *, strict: bool) -> 
                 raise
             say(f"gate left out: {error}")
     return gates
-
-
-def _standard_metrics(top_k: int | None) -> list[Metric]:
-    k = top_k or 10
-    deep = [Recall @ 100] if top_k is None else []
-    first = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *deep, CappedRecall @ k]
-    return [*first, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
 
 
 def _summary(scores: Scores, metric: Metric) -> SampleSummary:
@@ -308,14 +293,6 @@ def _notes(content: Mapping[str, Any], scores: Scores, top_k: int | None) -> Ite
         yield judged_by
 
 
-def _per_query_lines(scores: Scores) -> Iterator[Unwrapped]:
-    """Plain lines, as trec_eval -q prints them: for other programs, so never wrapped."""
-    yield Unwrapped("")
-    for metric, values in scores.values.items():
-        for query_id, value in zip(scores.query_ids, values.tolist(), strict=True):
-            yield Unwrapped(f"{metric}\t{query_id}\t{figure(value)}")
-
-
 def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Result:
     """What the searches of traces were worth."""
     from assay.evaluation.traced_searches import score_traces
@@ -339,21 +316,21 @@ def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Re
     return Result(value, text)
 
 
-def _answers_config(context: click.Context, options: dict[str, Any]) -> "RunConfig":
-    from assay.evaluation.answers.logged_rows import LOG_TOP_K
+def _score_answers(
+    context: click.Context,
+    path: Path,
+    options: dict[str, Any],
+    columns: Sequence[str],
+    out: Path | None,
+    strict: bool,
+) -> Result:
+    """Score the rows of a file."""
+    from assay.evaluation.answers.logged_rows import LOG_TOP_K, score_rows
+    from assay.report.terminal import query_texts, render_answers
 
     options["judge"] = judge_spec(options["judge"], options["judge_set"])
     fixed = {"target": "", "answers": True, "top_k": LOG_TOP_K}
-    return read_config(context, _NAMES, options, **fixed)
-
-
-def _score_answers(
-    path: Path, config: "RunConfig", columns: Sequence[str], out: Path | None, strict: bool
-) -> Result:
-    """Score the rows of a file."""
-    from assay.evaluation.answers.logged_rows import score_rows
-    from assay.report.terminal import query_texts, render_answers
-
+    config = read_config(context, _NAMES, options, **fixed)
     named = parse_columns(columns, COLUMNS)
     with progress_bar() as progress:
         scored = asyncio.run(score_rows(read_log(path), config, columns=named, progress=progress))

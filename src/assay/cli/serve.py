@@ -82,7 +82,6 @@ def green(
         8,
         "How many queries of one evaluation are in flight at once.",
         "ASSAY_CONCURRENCY",
-        "N",
         min=1,
         max=1000,
     ),
@@ -136,7 +135,7 @@ def mcp(
         "HOST,...",
     ),
     record: Path | None = option(
-        None, "Append every search to this file, for assay eval --searches.", None, "FILE"
+        None, "Append every search to this file, for assay eval --searches.", None
     ),
     host: str = HOST_OPTION,
     is_open: bool = OPEN_OPTION,

@@ -35,6 +35,8 @@ _SETTINGS_RULE = (
     "separated by ;) and as a key of assay.toml (top_k = 10)."
 )
 
+_METAVARS: dict[type, str] = {Path: "FILE", int: "N"}
+
 
 @dataclass(frozen=True)
 class Result:
@@ -181,7 +183,7 @@ def _click_param(name: str, param: Param, hint: Any) -> click.Parameter:
         "required": required,
         "default": None if required or several else param.default,
         "type": _Texts(param.separator) if several else _click_type(kind, param),
-        "metavar": param.metavar,
+        "metavar": param.metavar or _METAVARS.get(kind),
     }
     if param.is_argument:
         words = f"{param.metavar}{'...' * several}"
@@ -314,7 +316,7 @@ def _help_row(option: click.Option, param: Param) -> tuple[str, str]:
     by_rule = f"ASSAY_{option.opts[0].lstrip('-').upper().replace('-', '_')}"
     if variable and variable not in (by_rule, "ASSAY_OUT"):
         words += f" [{variable}]"
-    value = "" if option.is_flag else f" {param.metavar or 'TEXT'}"
+    value = "" if option.is_flag else f" {option.metavar or 'TEXT'}"
     return f"{flags}{value}", f"{words} Required." if option.required else words
 
 

@@ -239,7 +239,10 @@ def _facts(report: "Report", texts: Mapping[str, str], *, gates: bool) -> Iterat
         yield "target", report.target.name
     asked = f"{count(summary.successful_queries)} of {count(summary.total_queries)} answered"
     if report.state != RunState.COMPLETE:
-        asked += f"; {report.state}: {count(report.planned_queries)} were planned"
+        unasked = report.planned_queries - summary.total_queries
+        asked += f", {report.state}" + f": {count(report.planned_queries)} were planned" * (
+            unasked > 0
+        )
     yield "queries", asked
     left_out = report.dataset.queries_without_relevant
     if left_out and report.config.num_queries is None:  # a figure of the data set, of no sample
@@ -381,7 +384,7 @@ def answer_lines(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
             said.append(f"every answer got {level}, which does not distinguish them")
         if criterion.differing:
             part = percent(criterion.differing / criterion.rated)
-            said.append(f"rated otherwise in the other order: {part}")
+            said.append(f"position flips: {part}")
         if criterion.undecided:
             said.append(f"undecided on {counted(criterion.undecided, 'answer')}")
         if said:
