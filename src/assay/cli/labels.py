@@ -335,8 +335,7 @@ def grade(
                 progress=progress,
             )
 
-    limits = {"timeout": chosen.timeout, "concurrency": chosen.concurrency}
-    result, asked = _with_model(judge, ask, max_cost=max_cost, **limits)
+    result, asked = _with_model(judge, ask, **_limits(chosen, max_cost))
     if result.doubt:
         notes = [f"not graded: {result.doubt}"]
         return Result({"doubt": result.doubt}, [], exit_code=3, notes=notes)
@@ -436,7 +435,7 @@ def calibrate(
     if criterion is not None and nuggets:
         raise UsageError("give --criteria or --nuggets, not both")
     chosen = JudgeSettings.read(judge_set or (), "judge_set")
-    subject = _criterion(criterion) if criterion else _nuggets() if nuggets else _correctness()
+    subject = _subject(criterion, nuggets)
     by_rules = nuggets and judge == _RULES
     if by_rules:
         unused = ("judge_set", "max_cost", "out")
@@ -449,8 +448,7 @@ def calibrate(
         asked = {"provider": _RULES}
     elif left := [row for row in rows if row.recorded is None]:
         # No model is opened if nothing is left to ask.
-        rules = {"timeout": chosen.timeout, "concurrency": chosen.concurrency}
-        fresh, asked = _ask(left, subject, judge, votes, max_cost=max_cost, **rules)
+        fresh, asked = _ask(left, subject, judge, votes, _limits(chosen, max_cost))
         judgments = [row.recorded or next(fresh) for row in rows]
     else:
         judgments = [row.recorded for row in rows if row.recorded]
@@ -470,55 +468,43 @@ def calibrate(
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is calibrated: its levels, how the judge is asked about a row, and by which prompts.
-
-    `needs` is the field that a row needs; `votes` is 0 if the user decides.
-    """
+    """What is calibrated: its levels, how the judge is asked about a row, and by which prompts."""
 
     kind: str
     levels: tuple[str, ...]
-    needs: str
+    needs: str  # the field that a row needs
     ask: Callable[[Judge, LabeledRow], Coroutine[Any, Any, Judgment]]
     prompts: Callable[[int], tuple[str, ...]]
-    votes: int = 0
+    votes: int = 0  # 0 if the user decides
     value: Callable[[Judgment], float | None] = lambda judgment: judgment.value
 
 
-def _correctness() -> _Subject:
-    async def ask(judge: Judge, row: LabeledRow) -> Judgment:
+def _subject(criterion: Path | None, nuggets: bool) -> _Subject:
+    async def compare(judge: Judge, row: LabeledRow) -> Judgment:
         return await judge.correctness(row.question, row.answer, row.reference)
 
-    return _Subject(CORRECTNESS, TRUTH, "reference", ask, correctness_prompts)
-
-
-def _criterion(path: Path) -> _Subject:
-    rated, *more = read_criteria(path)
-    if more:
-        raise UsageError(f"--criteria takes one criterion here, {path} has {len(more) + 1}")
-
-    async def ask(judge: Judge, row: LabeledRow) -> Judgment:
-        return await rate_answer(judge, rated, row.question, row.answer, row.sources)
-
-    return _Subject(rated.metric, rated.levels, "", ask, lambda votes: rated.prompts, VOTES)
-
-
-def _nuggets() -> _Subject:
-    async def ask(judge: Judge, row: LabeledRow) -> Judgment:
+    async def assign(judge: Judge, row: LabeledRow) -> Judgment:
         return (await assign_by_judge(judge, row.question, row.answer, [row.nugget]))[0]
+
+    async def rate(judge: Judge, row: LabeledRow) -> Judgment:
+        return await rate_answer(judge, rated, row.question, row.answer, row.sources)
 
     def credit(judgment: Judgment) -> float | None:
         return None if judgment.worst is None else SUPPORT.index(judgment.worst) / 2
 
-    prompt = load_prompt(PROMPT).id
-    return _Subject(NUGGETS, SUPPORT, "nugget", ask, lambda votes: (prompt,), value=credit)
+    if nuggets:
+        prompt = load_prompt(PROMPT).id
+        return _Subject(NUGGETS, SUPPORT, "nugget", assign, lambda votes: (prompt,), value=credit)
+    if criterion is None:
+        return _Subject(CORRECTNESS, TRUTH, "reference", compare, correctness_prompts)
+    rated, *more = read_criteria(criterion)
+    if more:
+        raise UsageError(f"--criteria takes one criterion here, {criterion} has {len(more) + 1}")
+    return _Subject(rated.metric, rated.levels, "", rate, lambda votes: rated.prompts, VOTES)
 
 
 def _ask(
-    rows: list[LabeledRow],
-    subject: _Subject,
-    spec: str | None,
-    votes: int,
-    **rules: Any,
+    rows: list[LabeledRow], subject: _Subject, spec: str | None, votes: int, limits: JsonObject
 ) -> tuple[Iterator[Judgment], JsonObject]:
     """A judgment of each row, and what `--json` says of the judge."""
 
@@ -527,10 +513,14 @@ def _ask(
         with progress_bar() as progress:
             return await gather_for(rows, ask, "judging", progress)
 
-    found, asked = _with_model(spec, judge, **rules)
+    found, asked = _with_model(spec, judge, **limits)
     prompts = {each.partition("@")[0]: each for each in subject.prompts(votes)}
     about = {"provider": asked["model"], "votes": votes, "prompts": prompts}
     return iter(found), {**about, "spending": asked["spending"]}
+
+
+def _limits(how: JudgeSettings, max_cost: float | None) -> JsonObject:
+    return {"max_cost": max_cost, "timeout": how.timeout, "concurrency": how.concurrency}
 
 
 def _keep(
