@@ -1,7 +1,8 @@
 """Every document becomes one note, whatever happens on the way; and only ours are deleted."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from assay.nextcloud.client import Note, NotesClient, NotesError
 from assay.nextcloud.upload import (
     CATEGORY,
     PlannedNote,
+    UploadReport,
     clean_up,
     marker_of,
     plan_cleanup,
@@ -23,87 +25,106 @@ from assay.nextcloud.upload import (
     upload_documents,
     wait_until_found,
 )
+from assay.progress import Progress, silent
 from assay.targets.protocol import AgentAnswer
 
 
-def mapped(path: Path) -> dict[str, int]:
-    content: dict[str, int] = json.loads(path.read_text())
-    return content
+@dataclass
+class Notes:
+    """Uploads to a server, as the command makes them."""
+
+    client: NotesClient
+    server: NotesServer
+    path: Path
+
+    async def upload(
+        self, documents: int | Iterable[Document], progress: Progress = silent
+    ) -> UploadReport:
+        """Upload so many documents, d0, d1 and so on, or these."""
+        if isinstance(documents, int):
+            numbers = range(documents)
+            documents = [Document(f"d{n}", f"Title {n}", f"Text {n}.") for n in numbers]
+        return await upload_documents(documents, self.client, self.path, progress=progress)
+
+    async def clean_up(self) -> tuple[int, int]:
+        """Delete the mapped notes; how many, and how many others there are."""
+        note_ids, left = await plan_cleanup(self.client, self.path, CATEGORY)
+        await clean_up(note_ids, self.client, self.path)
+        return len(note_ids), left
+
+    @property
+    def mapped(self) -> dict[str, int]:
+        content: dict[str, int] = json.loads(self.path.read_text())
+        return content
+
+    def assert_each_once(self, count: int) -> None:
+        assert self.server.titles() == [f"[d{n}] Title {n}" for n in range(count)]
+        assert sorted(self.mapped.values()) == sorted(self.server.notes)
 
 
-def many(count: int) -> list[Document]:
-    return [Document(f"d{n}", f"Title {n}", f"Text {n}.") for n in range(count)]
+@pytest.fixture
+def notes(client: NotesClient, server: NotesServer, tmp_path: Path) -> Notes:
+    return Notes(client, server, tmp_path / "note_mapping.json")
 
 
 async def test_each_document_becomes_a_note_of_the_category(
-    client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
+    notes: Notes, documents: list[Document]
 ) -> None:
-    report = await upload_documents(documents, client, mapping_path)
+    report = await notes.upload(documents)
     assert (report.created, report.documents) == (5, 5)
-    assert {note.category for note in server.notes.values()} == {CATEGORY}
-    notes = {doc_id: server.notes[note_id] for doc_id, note_id in mapped(mapping_path).items()}
-    assert list(notes) == [document.id for document in documents]
-    assert all(note.title.startswith(f"[{doc_id}]") for doc_id, note in notes.items())
-    before = mapped(mapping_path)
-    mapping_path.unlink()  # it is found again
-    report = await upload_documents(documents, client, mapping_path)
-    assert (report.unchanged, report.created, len(server.notes)) == (5, 0, 5)
-    assert mapped(mapping_path) == before
+    assert {note.category for note in notes.server.notes.values()} == {CATEGORY}
+    before = notes.mapped
+    assert list(before) == [document.id for document in documents]
+    for doc_id, note_id in before.items():
+        assert notes.server.notes[note_id].title.startswith(f"[{doc_id}]")
+    notes.path.unlink()  # it is found again
+    report = await notes.upload(documents)
+    assert (report.unchanged, report.created, len(notes.server.notes)) == (5, 0, 5)
+    assert notes.mapped == before
 
 
-async def test_changed_and_deleted_notes_are_put_right(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    await upload_documents(many(3), client, mapping_path)
-    before = mapped(mapping_path)
-    server.notes[before["d0"]].content = "scribbled over"
-    del server.notes[before["d1"]]
-    report = await upload_documents(many(3), client, mapping_path)
+async def test_changed_and_deleted_notes_are_put_right(notes: Notes) -> None:
+    await notes.upload(3)
+    before = notes.mapped
+    notes.server.notes[before["d0"]].content = "scribbled over"
+    del notes.server.notes[before["d1"]]
+    report = await notes.upload(3)
     assert (report.updated, report.created, report.unchanged) == (1, 1, 1)
-    assert sorted(n.content for n in server.notes.values()) == ["Text 0.", "Text 1.", "Text 2."]
+    contents = sorted(note.content for note in notes.server.notes.values())
+    assert contents == ["Text 0.", "Text 1.", "Text 2."]
 
 
-async def test_other_notes_are_left_alone_and_counted(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    theirs = server.add("[d0] My thoughts on this", "Mine.", CATEGORY)
-    report = await upload_documents(many(3), client, mapping_path)
+async def test_other_notes_are_left_alone_and_counted(notes: Notes) -> None:
+    theirs = notes.server.add("[d0] My thoughts on this", "Mine.", CATEGORY)
+    report = await notes.upload(3)
     assert (report.others, report.created) == (1, 3)
-    assert server.notes[theirs.id].content == "Mine."
-    report = await upload_documents(many(2), client, mapping_path)
-    assert (report.others, len(server.notes)) == (2, 4)
-    assert sorted(mapped(mapping_path)) == ["d0", "d1", "d2"]
+    assert notes.server.notes[theirs.id].content == "Mine."
+    report = await notes.upload(2)
+    assert (report.others, len(notes.server.notes)) == (2, 4)
+    assert sorted(notes.mapped) == ["d0", "d1", "d2"]
 
 
-async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
+async def test_a_creation_whose_answer_was_lost_makes_no_second_note(notes: Notes) -> None:
     first, third = Fault("POST", 504, done=True), Fault("POST", 500, done=True)
-    server.faults = [first, Fault("POST", 502), third]
-    report = await upload_documents(many(6), client, mapping_path)
-    assert report.created == 6
-    assert server.titles() == [f"[d{n}] Title {n}" for n in range(6)]
-    assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
+    notes.server.faults = [first, Fault("POST", 502), third]
+    assert (await notes.upload(6)).created == 6
+    notes.assert_each_once(6)
 
 
-async def test_a_copy_that_came_after_all_is_deleted_by_the_same_upload(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    server.faults = [Fault("POST", 504)]
+async def test_a_copy_that_came_after_all_is_deleted_by_the_same_upload(notes: Notes) -> None:
+    notes.server.faults = [Fault("POST", 504)]
 
     def much_later(what: str, done: int, total: int | None) -> None:
         if what == "uploading notes" and done == total:
-            server.add("[d0] Title 0", "Text 0.", CATEGORY)
+            notes.server.add("[d0] Title 0", "Text 0.", CATEGORY)
 
-    report = await upload_documents(many(2), client, mapping_path, progress=much_later)
-    assert (report.copies, len(server.notes)) == (1, 2)
-    assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
+    assert (await notes.upload(2, much_later)).copies == 1
+    notes.assert_each_once(2)
 
 
-async def test_a_note_that_was_made_without_its_text_is_filled(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
+async def test_a_note_that_was_made_without_its_text_is_filled(notes: Notes) -> None:
     """The app creates the file first; a lock can keep it from writing the text."""
+    server = notes.server
     server.faults = [Fault("POST", 423, done=True)]
 
     def emptied(note: StoredNote) -> None:
@@ -111,97 +132,69 @@ async def test_a_note_that_was_made_without_its_text_is_filled(
             note.content = ""
 
     server.meddle = emptied
-    await upload_documents(many(1), client, mapping_path)
+    await notes.upload(1)
     assert [note.content for note in server.notes.values()] == ["Text 0."]
     server.add("[d0] Title 0", "", CATEGORY)  # one that came after all
-    assert (await upload_documents(many(1), client, mapping_path)).copies == 1
+    assert (await notes.upload(1)).copies == 1
     assert [note.content for note in server.notes.values()] == ["Text 0."]
 
 
-async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    server.faults = [Fault("POST", 507)]
+async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(notes: Notes) -> None:
+    notes.server.faults = [Fault("POST", 507)]
     with pytest.raises(NotesError, match=r"document 'd0' could not be uploaded.*storage is full"):
-        await upload_documents(many(20), client, mapping_path)
-    done = mapped(mapping_path)
-    assert "d0" not in done
-    report = await upload_documents(many(20), client, mapping_path)
-    assert report.created + report.unchanged == 20
-    assert len(server.notes) == 20
+        await notes.upload(20)
+    assert "d0" not in notes.mapped
+    report = await notes.upload(20)
+    assert report.created + report.unchanged == len(notes.server.notes) == 20
 
 
-async def test_a_note_that_vanishes_meanwhile_is_made_again(
-    client: NotesClient, server: NotesServer, mapping_path: Path
-) -> None:
-    await upload_documents(many(3), client, mapping_path)
-    first = mapped(mapping_path)["d0"]
+async def test_a_note_that_vanishes_meanwhile_is_made_again(notes: Notes) -> None:
+    await notes.upload(3)
+    first = notes.mapped["d0"]
 
     def vanish(what: str, done: int, total: int | None) -> None:
-        server.notes.pop(first, None) if what == "uploading notes" else None
+        notes.server.notes.pop(first, None) if what == "uploading notes" else None
 
-    await upload_documents(many(4), client, mapping_path, progress=vanish)
-    assert server.titles() == [f"[d{n}] Title {n}" for n in range(4)]
-    assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
+    await notes.upload(4, vanish)
+    notes.assert_each_once(4)
 
 
 @pytest.mark.parametrize("part", ["content", "title"])
-async def test_a_note_that_somebody_keeps_changing_is_an_error(
-    client: NotesClient, server: NotesServer, mapping_path: Path, part: str
-) -> None:
-    await upload_documents(many(3), client, mapping_path)
-    first = mapped(mapping_path)["d0"]
+async def test_a_note_that_somebody_keeps_changing_is_an_error(notes: Notes, part: str) -> None:
+    await notes.upload(3)
+    first = notes.mapped["d0"]
 
     def scribble(what: str, done: int, total: int | None) -> None:
         if what == "uploading notes":
-            setattr(server.notes[first], part, "scribbled over")
+            setattr(notes.server.notes[first], part, "scribbled over")
 
     with pytest.raises(NotesError, match=r"1 notes in category .* changed by someone else.*'d0'"):
-        await upload_documents(many(4), client, mapping_path, progress=scribble)
+        await notes.upload(4, scribble)
 
 
-async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(
-    client: NotesClient, server: NotesServer, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
+async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(notes: Notes) -> None:
+    notes.path.write_text("")
+    notes.path = notes.path / "mapping.json"
     with pytest.raises(DataError, match="cannot be written"):
-        await upload_documents(many(3), client, tmp_path / "file" / "mapping.json")
-    assert not server.notes
+        await notes.upload(3)
+    assert not notes.server.notes
 
 
-@pytest.fixture
-async def uploaded(client: NotesClient, mapping_path: Path) -> list[Document]:
-    documents = [Document(f"d{n}", "", f"Text {n}.") for n in range(4)]
-    await upload_documents(documents, client, mapping_path)
-    return documents
-
-
-async def test_notes_of_others_and_notes_elsewhere_stay(
-    client: NotesClient, server: NotesServer, mapping_path: Path, uploaded: list[Document]
-) -> None:
-    theirs = server.add("theirs", "x", CATEGORY)
-    moved = next(iter(server.notes.values()))
+async def test_cleaning_up_leaves_notes_of_others_and_notes_elsewhere(notes: Notes) -> None:
+    await notes.upload(4)
+    theirs = notes.server.add("theirs", "x", CATEGORY)
+    moved = next(iter(notes.server.notes.values()))
     moved.category = "keep"
-    note_ids, left = await plan_cleanup(client, mapping_path, CATEGORY)
-    await clean_up(note_ids, client, mapping_path)
-    assert set(server.notes) == {theirs.id, moved.id}
-    assert (len(note_ids), left) == (3, 1)
-    assert not mapping_path.exists()
-    with pytest.raises(DataError, match="no note mapping"):
-        await plan_cleanup(client, mapping_path, CATEGORY)
-
-
-async def test_a_cleanup_that_failed_goes_on_from_there(
-    client: NotesClient, server: NotesServer, mapping_path: Path, uploaded: list[Document]
-) -> None:
-    note_ids, _ = await plan_cleanup(client, mapping_path, CATEGORY)
-    server.faults = [Fault("DELETE", 403)]
+    notes.server.faults = [Fault("DELETE", 403)]
     with pytest.raises(NotesError, match="read-only"):
-        await clean_up(note_ids, client, mapping_path)
-    assert mapping_path.exists()
-    note_ids, _ = await plan_cleanup(client, mapping_path, CATEGORY)
-    await clean_up(note_ids, client, mapping_path)
-    assert not server.notes
+        await notes.clean_up()
+    assert notes.path.exists()  # it goes on from there
+    deleted, left = await notes.clean_up()
+    assert (1 <= deleted <= 3, left) == (True, 1)
+    assert set(notes.server.notes) == {theirs.id, moved.id}
+    assert not notes.path.exists()
+    with pytest.raises(DataError, match="no note mapping"):
+        await notes.clean_up()
 
 
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
