@@ -44,7 +44,8 @@ class JsonServer:
                 usual = {"Content-Type": "application/json", "Content-Length": str(len(content))}
                 self.send_response(status)
                 for name, text in {**usual, **extra}.items():
-                    self.send_header(name, text)
+                    if text:  # "" leaves out what is usual
+                        self.send_header(name, text)
                 with suppress(ConnectionError):  # the client was killed, or gave up
                     self.end_headers()
                     self.wfile.write(content)

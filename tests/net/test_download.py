@@ -82,7 +82,7 @@ def test_a_status_says_so_and_a_passing_one_is_asked_again(
 def test_the_token_goes_to_its_own_host_alone(server: FileServer, tmp_path: Path) -> None:
     with file_server() as other:
         other.files["/cdn"] = BODY
-        server.redirected["/x.zip"] = f"http://localhost:{other.server_port}/cdn"
+        server.redirected["/x.zip"] = f"http://localhost:{other.http.server_port}/cdn"
         auth = TokenFor(server.url, "secret")
         download_file(f"{server.url}/x.zip", tmp_path / "x", LIMIT, what="x", auth=auth)
         assert server.tokens == ["Bearer secret"]

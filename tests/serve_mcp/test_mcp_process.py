@@ -1,17 +1,14 @@
-"""The command as users start it: over stdio and over HTTP, with nothing of a query in its logs."""
+"""The command over stdio, as clients start it, with nothing of a query in its log."""
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.session import ClientRequestContext
 from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextContent
-from tests.serve.serving import started
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 CANARY = "canary-7f3a"
@@ -64,44 +61,3 @@ async def test_stdio_serves_either_era(corpus: Path, tmp_path: Path, mode: str) 
     assert answer.structured_content["search_method"] == "bm25+sampling"
     assert answer.structured_content["generated_answer"] == "It widens them [1]."
     assert CANARY not in (tmp_path / "stderr").read_text()
-
-
-@pytest.mark.slow
-async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
-    corpus: Path, tmp_path: Path, http: httpx.AsyncClient
-) -> None:
-    steps: list[str] = []
-
-    async def note(progress: float, total: float | None, message: str | None) -> None:
-        steps.append(str(message))
-
-    query = f"coffee {CANARY}"
-    options = ("--port", "0", "--mode", "bm25", "--dataset", str(corpus))
-    with started("mcp", *options, folder=tmp_path) as (process, url):
-        for mode in ("legacy", "2026-07-28"):
-            async with Client(f"{url}/mcp", mode=mode, sampling_callback=sampled) as client:
-                for tool in ("search_nfcorpus", "nc_semantic_search_answer"):
-                    done = await client.call_tool(tool, {"query": query}, progress_callback=note)
-                    assert not done.is_error
-                refused = await client.call_tool("search_nfcorpus", {"query": CANARY * 2000})
-                assert refused.is_error
-                for broken in (
-                    client.call_tool(CANARY, {}),
-                    client.read_resource(f"doc://{CANARY}"),
-                    client.get_prompt(CANARY, {}),
-                ):
-                    with pytest.raises(Exception, match=r"no such|unknown document|no prompts"):
-                        await broken
-        await http.post(f"{url}/search_nfcorpus?q={CANARY}", json={"query": query})
-        await http.post(f"{url}/search_nfcorpus", json={"query": [CANARY]})
-        await http.post(f"{url}/mcp", content=f'{{"{CANARY}":')
-        await http.post(f"{url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": CANARY})
-        await http.get(f"{url}/{CANARY}", headers={"Host": CANARY, "Origin": f"http://{CANARY}"})
-        process.terminate()
-        # uvicorn ends cleanly and then hands the signal on, as a shell expects.
-        assert process.wait(20) in (0, -signal.SIGTERM)
-    lines = (tmp_path / "log").read_text().splitlines()
-    assert len(lines) > 20
-    assert [line for line in lines if CANARY in line] == []
-    assert [line for line in lines if '"level":"debug"' in line] == []
-    assert set(steps) == {"searching", "answering", "done"}
