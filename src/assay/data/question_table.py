@@ -232,13 +232,13 @@ def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
             row.fail(f"has no column {name!r}, only {have}{hint}")
     if "doc_id" in columns and "ids" not in columns:
         found["ids"] = None
-    judging = find_columns(row.fields, {key: (key,) for key in ("grade", "label", _PASSAGE)}, {})
+    is_pool = found["ids"] is None and row.column(_PASSAGE) is not None
     if found["ids"] is not None:
         found["doc_id"] = None
         if "grade" not in columns:  # elsewhere, a score may be anything
-            found["grade"] = judging["grade"]
-    elif judging[_PASSAGE] and found["grade"] is None:  # people write grades into `label`
-        found["grade"] = judging["label"]
+            found["grade"] = row.column("grade")
+    elif is_pool and found["grade"] is None:  # people write grades into `label`
+        found["grade"] = row.column("label")
     wanted = {"query": found["query"] or found["query_id"], "ids": found["ids"] or found["doc_id"]}
     for key, column in wanted.items():
         if column is None:
@@ -247,8 +247,7 @@ def _layout(row: Record, columns: Mapping[str, str]) -> _Layout:
                 f"has no column for {what} ({', '.join(COLUMNS[key])}), only {have}; pass "
                 f'--columns {key}=NAME, in Python columns={{"{key}": "NAME"}}'
             )
-    is_judging = _JUDGED_BY in row.fields or (judging[_PASSAGE] and not found["ids"])
-    return found | {"provenance": _JUDGED_BY if is_judging else None}
+    return found | {"provenance": _JUDGED_BY if is_pool or _JUDGED_BY in row.fields else None}
 
 
 def _text(row: Record, name: str | None) -> str:

@@ -24,7 +24,6 @@ from assay.data.text_file import (
     plain_file,
     readable,
     short_repr,
-    spelling,
 )
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
@@ -155,12 +154,8 @@ def find_columns(
 
     `find_columns(["Actual Output"], {"answer": ("answer", "actual_output")}, {})` finds it.
     """
-    spelled = {spelling(name): str(name) for name in reversed(list(names))}
-    found = {
-        key: (spelled[name] for name in aliases if name in spelled)
-        for key, aliases in known.items()
-    }
-    return {key: given.get(key) or next(columns, None) for key, columns in found.items()}
+    row = Record("", 0, {str(name): None for name in names})
+    return {key: given.get(key) or row.column(*aliases) for key, aliases in known.items()}
 
 
 def cell_list(value: Any) -> Sequence[Any]:

@@ -176,13 +176,18 @@ class Record:
     fields: JsonObject
     lined: bool = False
 
-    def find(self, *names: str, absent: object = None) -> Any:
-        """The value of the first column of these names; `absent` if there is none."""
+    def column(self, *names: str) -> str | None:
+        """The first column of these names, in any spelling."""
         for name in names:
             if name in self.fields:
-                return self.fields[name]
-        spelled = {spelling(name): value for name, value in reversed(self.fields.items())}
-        return next((spelled[name] for name in names if name in spelled), absent)
+                return name
+        spelled = {spelling(name): name for name in reversed(self.fields)}
+        return next((spelled[name] for name in names if name in spelled), None)
+
+    def find(self, *names: str, absent: object = None) -> Any:
+        """The value of the first column of these names; `absent` if there is none."""
+        column = self.column(*names)
+        return absent if column is None else self.fields[column]
 
     def identifier(self, *names: str) -> str:
         """The id in a column, interned because judgments repeat ids by the million."""
