@@ -25,7 +25,7 @@ import orjson
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
 from assay.data.qrels import add_row_grade, beir_qrels, read_judgments
 from assay.data.stored_documents import stays_on_disk, store_documents
-from assay.data.table import SUFFIXES, cell_list, read_table, rows_of, table_suffix
+from assay.data.table import SUFFIXES, cell_list, memory_rows, read_table, table_suffix
 from assay.data.text_file import (
     Findings,
     Record,
@@ -432,7 +432,7 @@ def dataset_from_dicts(
             graded = grades if isinstance(grades, Mapping) else dict.fromkeys(grades, 1)
             rows += [{"query_id": query_id, "doc_id": d, "grade": g} for d, g in graded.items()]
         judgments = rows
-    for row in Findings().sound(rows_of(judgments, "judgments")):
+    for row in Findings().sound(memory_rows(judgments, "judgments")):
         if (query_id := _add_judgment(row, judged)) not in asked:
             row.fail(f"there is no query {query_id!r}")
     references = {}
@@ -451,4 +451,4 @@ def _rows_by_id(values: object, source: str, key: str) -> Iterator[Record | Data
             {**(value if isinstance(value, Mapping) else {"text": value}), key: identifier}
             for identifier, value in values.items()
         ]
-    return rows_of(values, source)
+    return memory_rows(values, source)

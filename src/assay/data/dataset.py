@@ -245,9 +245,9 @@ class Dataset:
             DataError: a row is wrong; the message names it.
         """
         from assay.data.question_table import dataset_of_rows
-        from assay.data.table import rows_of
+        from assay.data.table import memory_rows
 
-        return dataset_of_rows(rows_of(rows), name, "rows", columns)
+        return dataset_of_rows(memory_rows(rows), name, "rows", columns)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -28,7 +28,7 @@ from assay.data.beir import (
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.qrels import parse_grade
-from assay.data.text_file import Findings, plain_file, readable, write_file
+from assay.data.text_file import Findings, plain_file, reading, write_file
 from assay.errors import AssayError, DataError, DownloadError, UsageError, closest, did_you_mean
 from assay.extras import require_extras
 from assay.files import open_file, read_file
@@ -82,7 +82,7 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
     if not given:
         _download_archive(name, path, progress)
     expected, algorithm = BEIR_HASHES[name], "sha256" if is_nfcorpus else "md5"
-    with readable(path), open_file(path) as stream:
+    with reading(path), open_file(path) as stream:
         found = hashlib.file_digest(stream, algorithm).hexdigest()
     if expected not in (None, found):
         wrong = f"{path} has {algorithm} {found}, published is {expected}"

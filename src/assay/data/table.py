@@ -22,7 +22,7 @@ from assay.data.text_file import (
     TextFile,
     json_lines,
     plain_file,
-    readable,
+    reading,
     short_repr,
 )
 from assay.errors import DataError, UsageError, did_you_mean
@@ -111,7 +111,7 @@ def table_suffix(path: Path) -> str:
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
-def rows_of(values: object, source: str = "rows") -> Iterator[Record | DataError]:
+def memory_rows(values: object, source: str = "rows") -> Iterator[Record | DataError]:
     """Rows that are in memory: mappings, or a data frame; `UsageError` for anything else."""
     if hasattr(values, "to_dict") and hasattr(values, "columns"):
         values = values.to_dict("records")
@@ -209,12 +209,12 @@ def _from_json(file: TextFile) -> Iterator[Record | DataError]:
         value = value.get("results", value.get("testCases", [value]))
     if not isinstance(value, list):
         raise DataError("must hold a list of rows; write it as JSON lines", file=file.label)
-    yield from rows_of(value, file.label)
+    yield from memory_rows(value, file.label)
 
 
 def read_json(file: TextFile) -> Any:
     """The value of a JSON file of at most 256 MB; `.gz` is decompressed."""
-    with readable(file.label), file.open() as stream:
+    with reading(file.label), file.open() as stream:
         content = stream.read(_MAX_JSON + 1)
     if len(content) > _MAX_JSON:
         what = f"is larger than {_MAX_JSON // 2**20} MB; write it as JSON lines"
@@ -273,7 +273,7 @@ def _from_parquet(path: Path) -> Iterator[Record | DataError]:
     import pyarrow.parquet as parquet
     from pyarrow import ArrowException
 
-    with readable(path, "is not valid Parquet", ArrowException):
+    with reading(path, "is not valid Parquet", ArrowException):
         require_regular(path)
         with parquet.ParquetFile(path) as file:
             _require_distinct(file.schema_arrow.names, path)

@@ -104,7 +104,7 @@ class Findings:
 
 
 @contextmanager
-def readable(
+def reading(
     file: Path | str, otherwise: str = "cannot be read", *also: type[Exception]
 ) -> Iterator[None]:
     """Around what reads a file of others: whatever is raised for it becomes a `DataError`."""
@@ -140,7 +140,7 @@ class TextFile:
 
     def raw_lines(self) -> Iterator[str]:
         """Every line with its end. `DataError` names a line that is too long or not UTF-8."""
-        with readable(self.label), self.open() as stream:
+        with reading(self.label), self.open() as stream:
             for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE + 1), b""), 1):
                 if len(raw) > MAX_LINE:
                     what = f"is longer than {MAX_LINE // 2**20} MB; is it a file of text lines?"
@@ -284,7 +284,7 @@ def archive_files(path: Path) -> dict[str, TextFile]:
 
     zipfile never returns more bytes than a member declares, so the declared sizes bound a bomb.
     """
-    with readable(path, "is not a readable zip archive"):
+    with reading(path, "is not a readable zip archive"):
         require_regular(path)
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from assay.data.table import parsed_cell, read_table, rows_of
+from assay.data.table import memory_rows, parsed_cell, read_table
 from assay.data.text_file import Findings, Record
 from assay.errors import DataError
 from assay.net.json import JsonObject
@@ -64,7 +64,7 @@ def read_log(path: Path) -> Iterator[Record | DataError]:
         yield from rows
         return
     findings = Findings(collect=True)
-    yield from rows_of(span_rows(_bounded_spans(findings.sound(rows))), str(path))
+    yield from memory_rows(span_rows(_bounded_spans(findings.sound(rows))), str(path))
     yield from findings.errors
 
 

@@ -128,10 +128,10 @@ async def wait_until_loaded(loading: Loading[Loaded]) -> Loaded:
 def message_content(message: Message) -> object:
     """The JSON value in a message: its first data part, else its text parts joined."""
     data = get_data_parts(message.parts)
-    return data[0] if data else read_json("".join(get_text_parts(message.parts)), "message")
+    return data[0] if data else parse_request("".join(get_text_parts(message.parts)), "message")
 
 
-def read_json(text: str | bytes, place: str) -> object:
+def parse_request(text: str | bytes, place: str) -> object:
     """The JSON value in `text`, or `TaskRefused` with its `place`."""
     try:
         return parse_json(text)

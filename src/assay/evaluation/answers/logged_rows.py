@@ -13,7 +13,7 @@ from assay.answers.case import AnswerCase
 from assay.answers.criteria import read_criteria
 from assay.data.dataset import Dataset
 from assay.data.logged_answers import LoggedAnswer, read_logged
-from assay.data.table import rows_of
+from assay.data.table import memory_rows
 from assay.data.text_file import Record
 from assay.data.traces import read_log
 from assay.errors import DataError, UsageError
@@ -145,7 +145,7 @@ def score_answers(
         gates=(gates,) if isinstance(gates, str) else tuple(gates),
     )
     provider = None if judge is None or isinstance(judge, str) else judge
-    source = read_log(Path(rows)) if isinstance(rows, str | Path) else rows_of(rows)
+    source = read_log(Path(rows)) if isinstance(rows, str | Path) else memory_rows(rows)
     return run_coroutine(score_rows(source, config, columns=columns, provider=provider))
 
 

@@ -34,7 +34,7 @@ from assay.serve.a2a import (
     TaskExecutor,
     TaskRefused,
     a2a_app,
-    read_json,
+    parse_request,
     send_status,
 )
 from assay.serve.green.jobs import (
@@ -191,7 +191,7 @@ def task_routes(queue: JobQueue) -> list[BaseRoute]:
 
     async def start(request: Request) -> Response:
         try:
-            job = await queue.submit(read_json(await request.body(), "body"))
+            job = await queue.submit(parse_request(await request.body(), "body"))
         except ServerUnavailable as refusal:
             return _json({"error": str(refusal)}, 503, {"Retry-After": str(_RETRY_AFTER_S)})
         except TaskRefused as refusal:
