@@ -213,11 +213,6 @@ def test_no_summary_in_a_list_of_commands_is_cut(group: tuple[str, ...]) -> None
     assert "..." not in done.stdout.split("Options:")[1]
 
 
-def test_the_help_page_is_fresh() -> None:
-    done = forked.run("scripts.render_help:main", "--check")
-    assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_help.py"
-
-
 def test_the_core_depends_on_nothing_heavy() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     core = {re.split(r"[^A-Za-z0-9]", each)[0].lower() for each in project["dependencies"]}

@@ -26,7 +26,6 @@ def judged(dataset: Dataset) -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize(
     ("suffix", "text"),
     [
-        (".csv", 'query,doc_ids\nhow long?,d1;d2\nwhy?,"d3"\n'),
         (".csv", "query;doc_ids\nhow long?;d1|d2\nwhy?;d3\n"),
         (".csv", '\ufeffquery,doc_ids\r\nhow long?,"d1, d2"\r\nwhy?,d3\r\n'),
         (".csv", 'Question,Doc IDs\nhow long?,"[""d1"", ""d2""]"\nwhy?,d3\n'),

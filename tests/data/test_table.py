@@ -1,8 +1,9 @@
-"""Tables of others: each format gives the same rows, and a bad row names its line."""
+"""Tables of others: a bad row names its line, and what is read of one is bounded.
 
-import gzip
+That each format gives the same rows is in `test_beir`.
+"""
+
 import io
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,45 +16,6 @@ from assay.data import table, text_file
 from assay.data.table import csv_table, read_table
 from assay.data.text_file import Record
 from assay.errors import DataError
-
-ROWS = [
-    {"question": "How long?", "answer": "Three\nminutes"},
-    {"question": "Wo?", "answer": "Köln"},
-]
-
-
-def fields(path: Path) -> list[dict[str, object]]:
-    rows = list(read_table(path))
-    assert all(isinstance(row, Record) for row in rows), rows
-    return [row.fields for row in rows if isinstance(row, Record)]
-
-
-def written(folder: Path, kind: str) -> Path:
-    path = folder / f"rows{kind}"
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
-    texts = {
-        ".jsonl": lines,
-        ".ndjson": lines,
-        ".json": json.dumps(ROWS),
-        ".csv": '\ufeffquestion,answer\r\nHow long?,"Three\nminutes"\r\nWo?,Köln\r\n',
-        ".semicolon.csv": 'question;answer\nHow long?;"Three\nminutes"\nWo?;Köln\n',
-        ".tsv": 'question\tanswer\nHow long?\t"Three\nminutes"\nWo?\tKöln\n',
-    }
-    if kind == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
-    elif kind == ".jsonl.gz":
-        path.write_bytes(gzip.compress(lines.encode()))
-    else:
-        path.write_text(texts[kind], encoding="utf-8", newline="")
-    return path
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [".jsonl", ".ndjson", ".json", ".csv", ".semicolon.csv", ".tsv", ".parquet", ".jsonl.gz"],
-)
-def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
-    assert fields(written(tmp_path, kind)) == ROWS
 
 
 def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def read(page: str) -> str:
     return (ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["api", "llms", "settings"])
+@pytest.mark.parametrize("name", ["api", "help", "llms", "settings"])
 def test_what_is_made_from_the_code_is_fresh(name: str) -> None:
     done = forked.run(f"scripts.render_{name}:main", "--check")
     assert done.returncode == 0, done.stderr + " run: make docs"
