@@ -56,33 +56,6 @@ def order(agent: str, **config: Any) -> dict[str, Any]:
     return {"participants": {"retrieval_agent": agent}, "config": config}
 
 
-def results(task: Any) -> tuple[str, Any]:
-    (artifact,) = task["artifacts"]
-    assert artifact["name"] == "Evaluation Results"
-    text, data = artifact["parts"]
-    return text["text"], data["data"]
-
-
-async def test_an_evaluation_ends_in_a_summary_and_one_report(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    async with purple() as agent, green(tiny, out) as url:
-        task = await send(http, url, order(agent, num_queries=10, top_k=5, random_seed=7))
-    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-    text, report = results(task)
-    with pytest.raises(json.JSONDecodeError):
-        json.loads(text)
-    assert "nDCG@5" in text
-    assert report["summary"]["total_queries"] == 10
-    assert report["random_seed_used"] == 7
-    assert report["config"]["top_k"] == 5
-    assert len(report["per_query_results"]) == 10
-    # One grade-2 document first and the grade-1 one left out.
-    expected = 2 / (2 + 1 / 1.584962500721156)
-    assert report["metrics"]["ndcg@5"] == pytest.approx(expected, abs=1e-12)
-    assert report["summary"]["sum_ndcg_at_5"] == pytest.approx(10 * expected, abs=1e-12)
-
-
 async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
     http: httpx.AsyncClient, tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,26 +79,6 @@ async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
                     go_on.set()
     assert said[-1] == "evaluated 40 queries"
     assert any(" of 40 queries, mean nDCG@5 0.7" in line for line in said[:-1])
-
-
-@pytest.mark.parametrize(
-    ("request_", "complaint"),
-    [
-        ({}, "participants: "),
-        ({"participants": "http://x"}, "participants: not a JSON object"),
-        (order("http://agent") | {"config": []}, "config: not a JSON object"),
-        (order("http://agent", num_queries=41), "config.num_queries: at most 40"),
-        ("no JSON", "message: "),
-    ],
-)
-async def test_a_bad_request_is_rejected_with_field_and_reason(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path, request_: Any, complaint: str
-) -> None:
-    async with green(tiny, out) as url:
-        task = await send(http, url, request_)
-    assert task["status"]["state"] == "TASK_STATE_REJECTED"
-    assert words(task).startswith(complaint)
-    assert not out.exists()
 
 
 async def test_an_agent_that_is_not_there_fails_the_task(
@@ -264,25 +217,6 @@ async def final(http: httpx.AsyncClient, place: str) -> dict[str, Any]:
     assert names[-1] == "final"
     assert set(names[:-1]) <= {"status"}
     return last
-
-
-async def test_a_task_is_started_followed_and_shown(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    async with purple() as agent, green(tiny, out) as url:
-        started = await http.post(f"{url}/tasks", json=order(agent, num_queries=10))
-        assert started.status_code == 202
-        place = started.headers["location"]
-        assert place == f"/tasks/{started.json()['id']}"
-        last = await final(http, url + place)
-        shown = (await http.get(url + place)).json()
-    assert last == shown
-    assert shown["state"] == "completed"
-    assert (shown["done"], shown["total"], shown["failed"]) == (10, 10, 0)
-    (run,) = list_runs(out)
-    assert shown["run"] == run.name
-    assert shown["report"]["per_query_results"] == run.read_json()["per_query_results"]
-    assert isinstance(shown["report"]["summary"]["total_queries"], int)
 
 
 async def test_delete_ends_it_and_keeps_what_was_done(
