@@ -10,8 +10,8 @@ from sys import intern
 
 from assay.data.dataset import Judgments
 from assay.data.table import read_json
-from assay.data.text_file import Findings, Record, TextFile, plain_file, short_repr, write_file
-from assay.errors import DataError, UsageError
+from assay.data.text_file import Findings, Record, TextFile, plain_file, short_repr
+from assay.errors import DataError
 
 # What the iteration column begins with if a model made the judgment; its name follows.
 MODEL_MADE = "model:"
@@ -126,26 +126,17 @@ def describe_model_judgments(models: Mapping[str, int], total: int) -> str:
 def trec_qrels(rows: Iterable[tuple[str, str, str, int]]) -> bytes:
     """TREC's four columns: query id, who judged (which trec_eval ignores), document id, grade.
 
-    Raises `UsageError` for ids that these cannot hold.
+    Raises `DataError` for ids that these cannot hold.
     """
     lines = []
     for *names, grade in rows:
         if any(len(name.split()) != 1 for name in names):
-            raise UsageError(
-                f"qrels cannot hold ids with white space, got {names[0]!r} {names[2]!r}"
+            ids = f"{names[0]!r} {names[2]!r}"
+            raise DataError(
+                f"qrels cannot hold ids with white space, got {ids}; use the table of grades"
             )
         lines.append(f"{' '.join(names)} {grade}\n")
     return "".join(lines).encode()
-
-
-def write_trec_qrels(
-    path: Path, rows: Iterable[tuple[str, str, str, int]], *, instead: str
-) -> None:
-    """Write rows as `trec_qrels` has them; `instead` is what can hold any id."""
-    try:
-        write_file(path, trec_qrels(rows))
-    except UsageError as error:
-        raise DataError(f"{error}; use {instead} instead", file=path) from None
 
 
 def beir_qrels(judgments: Judgments) -> bytes:

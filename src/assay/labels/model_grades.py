@@ -15,7 +15,7 @@ from pathlib import Path
 
 from assay.answers.judge import Judge, Judgment
 from assay.data.dataset import Judgments
-from assay.data.qrels import MODEL_MADE, write_trec_qrels
+from assay.data.qrels import MODEL_MADE, trec_qrels
 from assay.data.table import csv_table, text_cell
 from assay.data.text_file import write_file
 from assay.errors import UsageError
@@ -177,7 +177,7 @@ def write_grades(path: Path, records: Sequence[GradeRecord], people: Judgments) 
     for query_id, known in people.items():
         judged |= {(query_id, doc_id): ("0", grade) for doc_id, grade in known.items()}
     lines = ((query, who, doc_id, grade) for (query, doc_id), (who, grade) in judged.items())
-    write_trec_qrels(qrels_beside(path), lines, instead="the table of grades")
+    write_file(qrels_beside(path), trec_qrels(lines))
 
 
 def _cell(value: object) -> object:
