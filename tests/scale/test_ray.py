@@ -216,15 +216,8 @@ def test_shards_on_a_cluster_equal_the_whole_run(
     (tmp_path / "ray_agent.py").write_text(_AGENT.format(marker=str(marker)))
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     monkeypatch.syspath_prepend(str(tmp_path))
-    arguments = [
-        "eval",
-        "python:ray_agent:answer",
-        "--dataset",
-        "notes",
-        "--num-queries",
-        "40",
-        "--json",
-    ]
+    arguments = ["eval", "python:ray_agent:answer", "--dataset", "notes", "--num-queries", "40"]
+    arguments.append("--json")
     on_ray = CliRunner().invoke(app, [*arguments, "--engine", "ray", "--shard", "4"])
     assert on_ray.exit_code == 0, on_ray.stderr
     assert marker.exists()
@@ -234,14 +227,6 @@ def test_shards_on_a_cluster_equal_the_whole_run(
     assert parallel["metrics"] == alone["metrics"]
     assert parallel["statistics"] == alone["statistics"]
     assert parallel["summary"]["total_queries"] == 40
-
-
-def test_errors_of_a_part_name_what_to_do(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", cluster)
-    command = ["eval", "rest:http://127.0.0.1:9/?q={query}", "--dataset", "notes", "--engine"]
-    result = CliRunner().invoke(app, [*command, "ray", "--shard", "2", "--warm-up", "0"])
-    assert "2 of 2 shards failed" in str(result.exception)
-    assert "No shard is complete" in str(result.exception)
 
 
 def test_one_failed_shard_is_named_with_the_remedy(

@@ -19,24 +19,26 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 
 
-def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+@pytest.mark.parametrize("known_from", ["variable", "session"])
+def test_no_cluster_is_told_at_once(
+    known_from: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where a head that died has left its session file."""
     monkeypatch.delenv("RAY_task_oom_retries", raising=False)
-    with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9"):
+    if known_from == "variable":
+        monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    else:
+        (tmp_path / "ray").mkdir()
+        (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9\n")
+        monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9.*ray stop"):
         RayCluster("ray").__enter__()
     # By default Ray never gives up.
     assert os.environ["RAY_task_oom_retries"] == "3"  # noqa: SIM112
     with pytest.raises(UsageError, match="unknown engine 'spark'"):
         RayCluster("spark")
-
-
-def test_a_head_that_died_and_left_its_session_file_is_told_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "ray").mkdir()
-    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9\n")
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9.*ray stop"):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(AssayError, match=r"pip install 'agent-assay\[ray\]'"):
         RayCluster("ray").__enter__()
 
 
@@ -147,11 +149,3 @@ def test_options_that_belong_together_are_refused_alone() -> None:
         (["index", "--dataset", "notes", "--shard", "1/2", "--engine", "ray"], "pass one of them"),
     ):
         assert message in str(CliRunner().invoke(app, words).exception)
-
-
-def test_an_engine_that_is_not_installed_is_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(AssayError, match=r"pip install 'agent-assay\[ray\]'"):
-        RayCluster("ray").__enter__()
