@@ -98,12 +98,12 @@ class RayCluster:
         self._stdout.__exit__(None, None, None)
 
     def count(self, resource: str) -> int:
-        """How many of `CPU` or `GPU` all nodes have together."""
+        """The total of `CPU` or `GPU` over all nodes."""
         return int(self._ray.cluster_resources().get(resource, 0))
 
     @property
     def nodes(self) -> int:
-        """That are alive."""
+        """How many nodes are alive."""
         return sum(bool(node["Alive"]) for node in self._ray.nodes())
 
     def share(self, value: object) -> object:

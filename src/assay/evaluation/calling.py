@@ -1,8 +1,7 @@
 """Sends queries to a target: waits until it is ready, then asks, with limits and retries.
 
-Loading costs no points. An agent that has `/health/ready` is asked there; any other that runs
-elsewhere is sent one query that is neither timed nor scored, again if it answers that it is busy or
-still starting. Whatever comes of it, the run goes on: a warm-up explains a score, it decides none.
+Loading costs no points: the warm-up polls `/health/ready`, or sends one query that is neither timed
+nor scored until the agent stops saying that it is starting. A failed warm-up does not end the run.
 """
 
 import asyncio
@@ -43,15 +42,15 @@ from assay.targets.http_agent import AgentReadiness, ReadyState, ReportsReadines
 from assay.targets.protocol import Agent, AgentAnswer
 from assay.targets.target_kinds import TARGET_KINDS, remedy_for
 
-# Timeouts in a row after which no further query is asked alone: load is not what causes them.
+# Consecutive timeouts after which no further query is retried alone: load is not the cause.
 MAX_UNANSWERED = 3
 # No metric looks further, and an agent may send millions.
 KEPT_IDS = 1000
-# An error that the target answers with is a finding; these say that it is gone.
+# The target is gone. An error that it answers with is a finding instead.
 OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
-# So many in a row are about credentials or a quota; one may be about its query or its session.
+# Consecutive rejections that end a run; one alone may be about its query or its session.
 MAX_REJECTED = 5
-# How long one query waits for a target that says it is asked too often: many limits are a minute's.
+# How long one query waits for a rate limit: many are per minute.
 RATE_SECONDS = 120.0
 
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
@@ -75,8 +74,7 @@ SendQuery = Callable[[Query], Awaitable[AgentAnswer]]
 def retry_policy(timeout: float, retries: int) -> RetryPolicy:
     """The policy for one query: `retries` further attempts of `timeout` seconds each.
 
-    How often we ask is ours: a target that says "too often" is waited for, unless there are no
-    retries at all.
+    A rate limit is waited for whatever the number of retries, except 0.
     """
     return RetryPolicy(
         attempts=retries + 1,
@@ -93,7 +91,7 @@ _UNORDERED = (
 
 
 class OutageCalls:
-    """Calls in a row that failed because the target was gone: they say nothing of its answers."""
+    """Consecutive calls that failed because the target was gone."""
 
     def __init__(self) -> None:
         self._keys: list[AskKey] = []
@@ -106,7 +104,7 @@ class OutageCalls:
             self._keys.clear()
 
     def withdraw(self, writer: CallWriter) -> None:
-        """Let their queries count as not asked."""
+        """Mark their queries as not asked."""
         for key in self._keys:
             writer.withdraw(key)
 
@@ -186,14 +184,14 @@ class CallRecorder:
         raise TargetError(f"{with_quote(what, call.said)}; {remedy}, then continue with: {resume}")
 
     def withdraw_outage(self) -> None:
-        """Let the last queries, which a lost target did not answer, count as not asked."""
+        """Mark the last queries, which a lost target did not answer, as not asked."""
         with run_write_errors(self._folder):
             self._outage.withdraw(self._writer)
 
 
 @contextmanager
 def run_write_errors(folder: RunFolder) -> Iterator[None]:
-    """Say how to go on if the disk is full."""
+    """Raise `RunError` with the command to resume if the disk is full."""
     try:
         yield
     except OSError as error:
@@ -253,10 +251,9 @@ def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
 async def retry_timeouts_serially(
     ask: Callable[..., Awaitable[None]], queries: Iterable[Query], on_call: Callable[[Call], None]
 ) -> None:
-    """Ask queries that timed out once more, one at a time, and mark their calls.
+    """Retry queries that timed out, one at a time, and mark their calls.
 
-    `ask` is `run_calls` for the run. Nothing is recorded of an agent that cannot be connected to
-    now: what it said before stands.
+    `ask` is `run_calls` for the run. If the agent cannot be connected to now, the timeout stands.
     """
     unanswered = 0
 
@@ -385,7 +382,7 @@ async def opened_agent(
 
 
 def warm_up_query(dataset: Dataset, planned: Sequence[Query]) -> Query:
-    """One that the run does not ask, where there is one: a cache must not answer a timed query."""
+    """A query that the run does not ask, if any: a cache must not answer a timed query."""
     asked = {query.id for query in planned}
     unasked = (query for query in dataset.queries.values() if query.id not in asked)
     return next(unasked, planned[-1])
@@ -484,7 +481,7 @@ class _WarmUp:
 
 
 def every_query_is_asked(folder: RunFolder) -> bool:
-    """Whether an earlier process came to the end of the plan: then nothing is asked once more."""
+    """Whether an earlier process asked the whole plan, including the retries of timeouts."""
     if not folder.report_file.exists():
         return False
     try:
@@ -494,7 +491,7 @@ def every_query_is_asked(folder: RunFolder) -> bool:
 
 
 async def unless_stopped(work: Awaitable[Result], stop: asyncio.Event) -> Result | None:
-    """The result of `work`; None if `stop` came first, and `work` was broken off."""
+    """The result of `work`; None if `stop` came first and `work` was cancelled."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)

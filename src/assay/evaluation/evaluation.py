@@ -109,7 +109,7 @@ class Evaluation:
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
-        """Draw the queries, and read gates, criteria and nuggets; raises where one is wrong."""
+        """Draw the queries, and read gates, criteria and nuggets; raises if one is wrong."""
         gates = [parse_gate(text, config.top_k, config.compare_to) for text in config.gates]
         parse_separator(config.chunk_separator)
         if config.poison:
@@ -223,7 +223,7 @@ class Evaluation:
 
     @property
     def _forgets(self) -> bool:
-        """Whether answers that are measured are only in memory: who resumes has to ask again."""
+        """Whether answers are kept only in memory, so that resuming asks every question again."""
         return self.config.private and self.config.answers
 
     async def _run(self, agent: Agent, folder: RunFolder, events: Events) -> Run:
@@ -418,7 +418,7 @@ class Evaluation:
 
 
 def agent_change(header: RunHeader, info: AgentInfo) -> str:
-    """How the agent differs from the one that a run was started with; empty if it does not."""
+    """How the agent differs from the one that started the run; "" if it does not."""
     before, now = header.target.agent, info.agent
     if info.protocol == "python":  # its code is in the working folder
         git = read_git()

@@ -180,7 +180,7 @@ def _names_of(compare_to: str) -> list[str]:
 
 
 def require_possible(gate: Gate, ceiling: float) -> None:
-    """Raise `UsageError` for a gate that no system could pass: it says nothing about this one."""
+    """Raise `UsageError` for a gate that no system could pass."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
         advice = "ask for more documents with --top-k" if gate.answers else _REACHES_1
         raise UsageError(
@@ -341,7 +341,7 @@ def require_criterion(gate: Gate, config: RunConfig) -> None:
 def figure_calibration(
     name: str, config: RunConfig, questions: Collection[str]
 ) -> "CalibrationStatus | None":
-    """What is known of the judge behind a figure of answers; None if no judge decides it.
+    """Whether the judge behind a figure is calibrated; None if no judge decides the figure.
 
     `questions` are the texts of the data's questions, on which it must have been calibrated.
     """
@@ -512,7 +512,7 @@ def regression_gate(comparison: Comparison, asked: int | None = None) -> GateRes
 
 
 def reference_note(evaluation: "Evaluation") -> str:
-    """What to tell of the run to compare with before the first query; mostly nothing."""
+    """The message about the reference before the first query, if any."""
     config, reference = evaluation.config, evaluation.reference
     if not config.compare_to:
         return ""
@@ -583,7 +583,7 @@ def _unusable(name: str, report: Report) -> str:
 
 
 def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
-    """With the scores of the queries that the new run asks too, by the labels of now."""
+    """With the scores of the queries that the new run asks too, by today's labels."""
     if reference.problem:
         return reference
     folder, config, dataset = reference.folder, evaluation.config, evaluation.dataset

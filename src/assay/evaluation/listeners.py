@@ -1,4 +1,4 @@
-"""Listeners: programs that are told of every run, such as experiment trackers.
+"""Listeners: programs that hear of every run, such as experiment trackers.
 
 with RunListeners(["otel", MyListener()], say=print) as listeners:
     listeners.started(folder)

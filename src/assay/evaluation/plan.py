@@ -84,7 +84,7 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
 
 
 def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:
-    """Of those that have any: a question without an answer has no relevant document."""
+    """The judgments of the queries that have any: an unanswerable question has none."""
     judgments = dataset.judgments_in(config.split)
     return {query.id: judgments[query.id] for query in queries if query.id in judgments}
 
@@ -136,7 +136,7 @@ def open_context(
 
 
 def _mapped_fields(config: RunConfig) -> list[str]:
-    """The mapping without `chunk=`, which is about ids, however they were returned."""
+    """The mapping without `chunk=`, which applies to ids from every kind of target."""
     return [each for each in config.mapping if not each.startswith(CHUNK_KEY)]
 
 
@@ -170,7 +170,7 @@ async def check_target_health(
 
 
 def baseline_track(config: RunConfig, baseline: str) -> str:
-    """What is declared of a baseline: `track` is about the target, not about Assay's own one."""
+    """The track of a baseline: `track` describes the target, not Assay's own retrievers."""
     built_in = baseline and TARGET_KINDS[parse_target(baseline).kind].searches_dataset
     return "undeclared" if built_in else config.track
 

@@ -59,10 +59,9 @@ class Batch:
 class Results:
     """The scores of a run's questions, and how its calls went.
 
-    `latencies` has one figure for each call that was answered or timed out. A call that timed out
-    took its time limit at least, also if the question was answered when it was asked again: left
-    out, an agent would look fast by not answering. What failed otherwise says nothing of how long
-    an answer takes.
+    `latencies` has one figure for each call that was answered or timed out. A timeout counts as the
+    time limit, even if a retry was answered: otherwise an agent looks fast by not answering. Other
+    failures say nothing about latency.
     """
 
     scores: Scores = field(init=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def no_answers(run: "Run") -> str:
-    """What to say where answers are measured and none came, though documents did; else ""."""
+    """The warning for a target that returned documents and no answers; "" if it did answer."""
     answers = run.report.answers
     if answers is None or answers.answered or not run.report.summary.successful_queries:
         return ""

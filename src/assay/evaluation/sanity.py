@@ -29,7 +29,7 @@ _MIN_TREND = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What is kept of a row, of which there may be very many."""
+    """What is kept of a row: there may be very many."""
 
     query_id: str
     first: str
@@ -79,7 +79,7 @@ class SanityChecks:
         )
 
     def warnings(self, report: "Report") -> list[str]:
-        """What somebody who reads the figures has to know, each in one sentence."""
+        """Warnings for readers of the figures, one sentence each."""
         if not self._answers:
             return []
         checks = (
@@ -106,7 +106,7 @@ def _order(scores: Sequence[float]) -> str:
 
 
 def _check_ids(report: "Report", answers: Sequence[_Answer]) -> str:
-    """A score of 0 because nothing was read, or because the ids are others, is no finding."""
+    """A score of 0 because no id was read, or because all ids belong to another data set."""
     unknown = report.violations["unknown"]
     name = report.dataset.name
     look = f"look at one answer with: assay doctor TARGET --dataset {name}"
@@ -194,7 +194,7 @@ def _check_one_answer(report: "Report", answers: Sequence[_Answer]) -> str:
 
 
 def _check_scores(_report: "Report", answers: Sequence[_Answer]) -> str:
-    """Scores that fall nowhere or rise: the list may be upside down, or the scores of others."""
+    """Scores that rise or are mixed: the list may be upside down, or not sorted."""
     scored = [each for each in answers if each.order]
     mixed = sum(each.order == "mixed" for each in scored)
     rising = [each for each in scored if each.order == "rising"]
