@@ -17,7 +17,7 @@ import orjson
 
 from assay.errors import RunError
 from assay.files import complete_lines, open_file
-from assay.net.json import parse_json, parse_object
+from assay.net.json import JsonObject, parse_json, parse_object
 
 # How a search was attributed to its question; `reported` is the agent's own account.
 SearchSource = Literal["token", "traceparent", "one at a time", "reported"]
@@ -65,15 +65,7 @@ class AnswerUsage:
 
 def served_line(step: SearchStep, traceparent: str) -> bytes:
     """A line of the file of `assay serve mcp --record`: a search that knows no question."""
-    record = {
-        "traceparent": traceparent,
-        "tool": step.tool,
-        "query": step.query,
-        "ids": step.doc_ids,
-        "scores": step.scores,
-        "ms": step.ms,
-        "bytes": step.bytes,
-    }
+    record = {"traceparent": traceparent, **_record(step)}
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -92,26 +84,24 @@ def trace_id_of(traceparent: str) -> str:
 
 def step_lines(query_id: str, trial: int, steps: Iterable[SearchStep]) -> bytes:
     """The lines of `steps.jsonl` for one question."""
-    return b"".join(
-        orjson.dumps(
-            {
-                "query_id": query_id,
-                "trial": trial,
-                "t": t,
-                "source": step.source,
-                "tool": step.tool,
-                "query": step.query,
-                "ids": step.doc_ids,
-                "scores": step.scores,
-                "ms": step.ms,
-                "bytes": step.bytes,
-                "tokens": step.tokens,
-                **({"failed": True} if step.failed else {}),
-            },
-            option=orjson.OPT_APPEND_NEWLINE,
-        )
+    records = (
+        {"query_id": query_id, "trial": trial, "t": t, "source": step.source, **_record(step)}
         for t, step in enumerate(steps, start=1)
     )
+    return b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in records)
+
+
+def _record(step: SearchStep) -> JsonObject:
+    record: JsonObject = {
+        "tool": step.tool,
+        "query": step.query,
+        "ids": step.doc_ids,
+        "scores": step.scores,
+        "ms": step.ms,
+        "bytes": step.bytes,
+        "tokens": step.tokens,
+    }
+    return record | ({"failed": True} if step.failed else {})
 
 
 class StepLog:

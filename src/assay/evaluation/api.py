@@ -12,7 +12,7 @@ from assay.data import Dataset, load_dataset
 from assay.errors import SanityWarning, UsageError, did_you_mean
 from assay.evaluation.evaluation import Events, run_evaluation
 from assay.evaluation.listeners import RunListener
-from assay.evaluation.plan import baseline_track, open_agent, require_used_settings
+from assay.evaluation.plan import open_agent, require_used_settings
 from assay.evaluation.run import Run, no_answers, run_folder
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
@@ -146,10 +146,7 @@ def evaluate(
         config = unfinished.read_config()
     require_used_settings(config, given=settings(), resumed=unfinished is not None)
     opened = _open(agent, config, data)
-    other = None
-    if baseline is not None:
-        second = replace(config, track=baseline_track(config, config.baseline))
-        other = _open(baseline, second, data)
+    own_baseline = baseline is not None and not isinstance(baseline, str)
     if isinstance(listeners, str) or not isinstance(listeners, Sequence):
         listeners = [listeners]
     heard: list[str] = []
@@ -159,7 +156,7 @@ def evaluate(
             data,
             out=Path(out),
             agent=opened,
-            baseline=other,
+            baseline=_open(baseline, config, data) if own_baseline else None,
             resume=unfinished,
             accept_other_agent=True,  # it is named in this very call
             provider=None if judge is None or isinstance(judge, str) else judge,

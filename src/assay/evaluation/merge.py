@@ -208,7 +208,7 @@ def evaluate_on_cluster(
     ]
     sizes = [len(draw_queries(plan.dataset, part)) for part in parts]
     done: dict[int, RunFolder] = {}
-    failed: dict[int, str] = {}
+    failed: dict[int, str] = {}  # those that failed by themselves come before lost ones
     try:
         for place, result in run_on_cluster(parts, dataset, cluster, out):
             if isinstance(result, AssayError):
@@ -224,9 +224,9 @@ def evaluate_on_cluster(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted. {_remedy(shards, done)}") from None
     if failed:
-        first = next(iter(failed))  # those that failed by themselves come before lost ones
+        shard, why = next(iter(failed.items()))
         raise RunError(
-            f"{len(failed)} of {shards} shards failed; shard {first + 1}: {failed[first]}. "
+            f"{len(failed)} of {shards} shards failed; shard {shard + 1}: {why}. "
             f"{_remedy(shards, done)}"
         )
     runs = [done[place] for place in sorted(done)]

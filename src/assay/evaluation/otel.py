@@ -125,38 +125,34 @@ def _trace(
     end = started + row.at
     begin = end - row.latency_ms / 1000
     texts = {"input.value": row.query_text, "output.value": answer.answer if answer else None}
-    root = {
-        "traceId": trace_id,
-        "spanId": root_id,
-        "name": "question",
-        "kind": _INTERNAL,
-        "startTimeUnixNano": _nanoseconds(begin),
-        "endTimeUnixNano": _nanoseconds(end),
-        "attributes": _attributes(
-            {
-                "gen_ai.operation.name": "invoke_agent",
-                "openinference.span.kind": "CHAIN",
-                "assay.query_id": row.query_id,
-                **({} if private else texts),
-            }
-        ),
-        "events": _results(row, answer, _nanoseconds(end)),
-        "status": {} if row.status == "ok" else {**_ERROR, "message": row.failure},
-    }
-    searches = [
-        {
+
+    def span(id: str, name: str, kind: int, seconds: float, about: Mapping[str, Any]) -> JsonObject:
+        return {
             "traceId": trace_id,
-            "spanId": sha256(f"{digest}{number}".encode()).hexdigest()[:16],
-            "parentSpanId": root_id,
-            "name": f"retrieval {step.tool}",
-            "kind": _CLIENT,
+            "spanId": id,
+            "name": name,
+            "kind": kind,
             "startTimeUnixNano": _nanoseconds(begin),
-            "endTimeUnixNano": _nanoseconds(begin + (step.ms or row.latency_ms) / 1000),
-            "attributes": _attributes(_search(step, private)),
+            "endTimeUnixNano": _nanoseconds(begin + seconds),
+            "attributes": _attributes(about),
         }
-        for number, step in enumerate(steps)
-    ]
-    return [root, *searches]
+
+    about = {
+        "gen_ai.operation.name": "invoke_agent",
+        "openinference.span.kind": "CHAIN",
+        "assay.query_id": row.query_id,
+        **({} if private else texts),
+    }
+    root = span(root_id, "question", _INTERNAL, row.latency_ms / 1000, about)
+    root["events"] = _results(row, answer, _nanoseconds(end))
+    root["status"] = {} if row.status == "ok" else {**_ERROR, "message": row.failure}
+    spans = [root]
+    for number, step in enumerate(steps):
+        span_id = sha256(f"{digest}{number}".encode()).hexdigest()[:16]
+        seconds = (step.ms or row.latency_ms) / 1000
+        found = span(span_id, f"retrieval {step.tool}", _CLIENT, seconds, _search(step, private))
+        spans.append({**found, "parentSpanId": root_id})
+    return spans
 
 
 def _search(step: SearchStep, private: bool) -> dict[str, Any]:
@@ -177,27 +173,24 @@ def _search(step: SearchStep, private: bool) -> dict[str, Any]:
 def _results(row: QueryRow, answer: AnswerRow | None, time: str) -> list[JsonObject]:
     """One event a score; `correct` has a label as well."""
     scores: dict[str, float | None] = {**row.scores, **(answer.scores if answer else {})}
-    events = [
-        {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": float(value)}
-        for name, value in scores.items()
-        if value is not None
-    ]
+    labels = {}
     if answer is not None and answer.correct is not None:
-        label = "correct" if answer.correct else "incorrect"
-        events.append(
-            {
-                "gen_ai.evaluation.name": "correctness",
-                "gen_ai.evaluation.score.value": float(answer.correct),
-                "gen_ai.evaluation.score.label": label,
-            }
-        )
+        scores["correctness"] = float(answer.correct)
+        labels["correctness"] = "correct" if answer.correct else "incorrect"
     return [
         {
             "timeUnixNano": time,
             "name": "gen_ai.evaluation.result",
-            "attributes": _attributes(attributes),
+            "attributes": _attributes(
+                {
+                    "gen_ai.evaluation.name": name,
+                    "gen_ai.evaluation.score.value": float(value),
+                    "gen_ai.evaluation.score.label": labels.get(name),
+                }
+            ),
         }
-        for attributes in events
+        for name, value in scores.items()
+        if value is not None
     ]
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from assay.data.dataset import Dataset, Judgments, Query
@@ -17,7 +18,6 @@ from assay.targets.target_kinds import (
     TARGET_KINDS,
     OpenContext,
     RequestSettings,
-    Target,
     builtin_track,
     no_effect,
     open_target,
@@ -161,11 +161,8 @@ async def check_target_health(
 
     searched = dataset or Dataset(name="none", documents={}, queries={}, judgments={})
     context = open_context(config, searched, policy=policy)
-
-    def build(target: Target) -> Agent:
-        return open_target(target, context)
-
     sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)
+    build = partial(open_target, context=context)
     return await check_health(config.target, sample, build, context.policy, dataset=dataset)
 
 
