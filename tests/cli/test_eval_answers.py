@@ -58,7 +58,7 @@ def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(
     [
         (("--judge", "oracle", "--answers"), "unknown provider 'oracle'"),
         (("--judge", "ollama"), "--answers"),
-        (("--answers", "--judge", "ollama", "--judge-set", "votes=0"), "judge_set votes"),
+        (("--answers", "--judge", "ollama", "--judge-set", "votes=0"), "judge_set 'votes'"),
         (("--gate", "faithfulness>=0.5"), "--answers"),
     ],
 )

@@ -132,7 +132,7 @@ class Execution:
         self._loop.call_soon_threadsafe(self._publish, {"step": step, **counts, **known})
 
     def _publish(self, step: JsonObject | None) -> None:
-        if self._steps.full():  # a caller who reads too slowly misses the oldest progress
+        if self._steps.full():  # a slow reader misses the oldest progress
             self._steps.get_nowait()
         self._steps.put_nowait(step)
 

@@ -148,7 +148,7 @@ def ndcg(gain: GainFunction) -> Formula:
 
 
 def condensed_ndcg(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
-    """nDCG of the list without the documents that nobody judged."""
+    """nDCG of the list without its unjudged documents."""
     return ndcg(linear)(condensed(ranked), ideal, cutoff)
 
 
@@ -220,7 +220,7 @@ def _ratio(part: Floats | Integers, whole: Floats | Integers) -> Floats:
 
 
 def condensed(lists: GradedLists) -> GradedLists:
-    """The lists without the documents that nobody judged; the others move up (Sakai 2007)."""
+    """The lists without unjudged documents; the others move up (Sakai 2007)."""
     judged = lists.where(lists.grade >= 0)
     return GradedLists(judged.size, judged.owner, judged.position, judged.grade)
 

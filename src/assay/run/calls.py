@@ -30,9 +30,9 @@ from assay.steps import AnswerUsage, SearchStep, StepLog, step_lines
 
 WITHDRAWN = "withdrawn"
 
-_MOST_READ = 64 * 2**20
-_LOCK_TRIES = 5  # who only looks whether the log is locked holds the lock for an instant
-_LOCK_PAUSE = 0.02
+_MAX_READ = 64 * 2**20
+# `is_locked` takes the lock for an instant, so one failed try does not mean another writer.
+_LOCK_TRIES, _LOCK_PAUSE = 5, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,7 @@ class CallWriter:
 
     def append(self, call: Call) -> None:
         """Write one line and hand it to the operating system at once."""
+        # Not synced line by line: that survives a kill too, and a power cut costs the last calls.
         call = call if self._private is None else self._private.withhold(call)
         if call.steps:  # first: a call in the log has its searches, whenever the process dies
             self._append_steps(step_lines(*call.key, call.steps))
@@ -261,7 +262,7 @@ def _cut_torn_line(path: Path, descriptor: int) -> None:
 
 
 class CallLog:
-    """Reads calls one at a time, by query, without holding them: a run may have 100,000.
+    """Reads calls one at a time, by query, and keeps only their offsets: a run may have 100,000.
 
     `elapsed` is when the last call came back, in seconds from the start of the run. `private`
     gives a private run back the answers that were not written.
@@ -364,10 +365,10 @@ class CallTail:
         self.withdrawn = 0
 
     def read(self) -> list[Call]:
-        """The calls since the last time, a bounded amount of them; the others the next time."""
+        """The calls since the last time, at most 64 MB of them; the others the next time."""
         calls: list[Call] = []
-        most = self._offset + _MOST_READ
-        # What is damaged is left out here; the run itself says so when it is read.
+        limit = self._offset + _MAX_READ
+        # Damaged lines are skipped: a progress bar is no place for the error of `CallLog`.
         with suppress(FileNotFoundError, UnreadableFile):
             for end, line in complete_lines(self._path, self._offset):
                 self._offset = end
@@ -375,7 +376,7 @@ class CallTail:
                     call, withdrawn = _read_record(line)
                     self.withdrawn += withdrawn
                     calls += [] if withdrawn else [call]
-                if end >= most:
+                if end >= limit:
                     break
         return calls
 
@@ -394,7 +395,7 @@ class PrivateTexts:
 
     @classmethod
     def of(cls, dataset: Dataset, also: Collection[str] = ()) -> "PrivateTexts":
-        """For a run on `dataset`: its documents and whatever its judgments name, and `also`."""
+        """For a run on `dataset`; known are its documents, judged ids and those of `also`."""
         judged = {
             doc_id
             for split in dataset.judgments.values()
@@ -408,7 +409,7 @@ class PrivateTexts:
         steps = tuple(replace(s, doc_ids=tuple(map(self._id, s.doc_ids))) for s in call.steps)
         citations = tuple(map(self._id, call.citations))
         self._answers[call.key] = replace(call, citations=citations, steps=steps)
-        # By name: what a call may have in a later version is text until somebody knows better.
+        # Field by field: one that a later version adds is withheld until it is listed here.
         return Call(
             query_id=call.query_id,
             doc_ids=tuple(map(self._id, call.doc_ids)),

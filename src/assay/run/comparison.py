@@ -68,7 +68,8 @@ class ComparedRun:
         rankings: dict[str, Sequence[str]] = {}
         texts: dict[str, str] = {}
         references: dict[str, tuple[str | None, Sequence[str]]] = {}
-        ids, values = dict[str, str](), dict[float, float]()  # each is kept once
+        # Each id and value is kept once: many rows have the same ones.
+        ids, values = dict[str, str](), dict[float, float]()
         for row in rows:
             texts[row.query_id] = row.query_text
             scores[row.query_id] = {k: values.setdefault(v, v) for k, v in row.scores.items()}
@@ -299,6 +300,7 @@ def _queries_with(
     figure: ReportFigure, shared: Sequence[str], a: ComparedRun, b: ComparedRun
 ) -> list[str]:
     """The shared queries that have the figure in both runs, measured by the same reference."""
+    # A reference that was rewritten in between changes the figure without a change of the answer.
     key, found = figure.key, []
     for query_id in shared:
         if key in a.scores[query_id] and key in b.scores[query_id]:

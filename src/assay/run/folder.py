@@ -138,7 +138,7 @@ class RunFolder:
         yield from read_query_rows(self._finished_report())
 
     def find_row(self, query_id: str) -> QueryRow | None:
-        """The row of one query; None where the run did not ask it."""
+        """The row of one query; None if the run did not ask it."""
         return find_query_row(self._finished_report(), query_id)
 
     def read_answers(self) -> Iterator[AnswerRow]:
@@ -177,7 +177,7 @@ class RunFolder:
     def write_comparison(self, comparison: Comparison) -> None:
         """Replace `comparison.json`."""
         atomic_write(self.comparison_file, comparison.to_json(indent=2))
-        self.report_file.touch()  # lists of runs read a run anew whose report is newer
+        self.report_file.touch()  # so that lists of runs read this one again
 
     def copy_report(self, stream: BinaryIO) -> None:
         """The whole report as one JSON object, without holding it in memory."""
@@ -274,6 +274,7 @@ def create_run(
     now = datetime.now(UTC)
     words = f"{config.label or target.title}-{dataset.name}"
     name = re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")[:60]
+    # Runs that start within one second, of shards for example, need different folders.
     folder = RunFolder(out / f"{now:%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(2)}")
     optional: dict[str, Any] = {} if references is None else {"references": references}
     about_run: dict[str, Any] = {"baseline_of": baseline_of} if baseline_of else {}
@@ -305,7 +306,7 @@ def create_run(
         make_private_folder(folder.path, exist_ok=False)
         folder.write_header(header)
     except OSError as error:
-        with suppress(OSError):  # an empty folder would only puzzle its owner
+        with suppress(OSError):
             folder.path.rmdir()
         raise RunError(
             f"cannot write run folder {folder}: {error.strerror}; choose another place with --out"
@@ -380,7 +381,7 @@ def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:
-    """Oldest first: names start with the second, and within one their files tell."""
+    """Oldest first: by the second in the name, then by when `run.json` was written."""
 
     def age(path: Path) -> tuple[str, int, str]:
         written = 0

@@ -33,7 +33,7 @@ from assay.text import parse_time
 # costs.
 LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, "judge_cost_usd"
 MAX_SCORES = 5000  # queries of a run whose scores are kept: more would make a list large
-_LATEST = 2.0**33  # the year 2242; dates of a foreign header may be beyond what a calendar has
+_LATEST = 2.0**33  # the year 2242; a foreign header may have a date that no calendar holds
 
 # When `run.json` and `report.json` were written, and `running` while the run goes on.
 Signature = tuple[int, int, str]
@@ -218,8 +218,8 @@ def list_lines(folder: Path) -> list[RunLine]:
 def _signatures(folder: Path) -> dict[str, Signature]:
     """What shows whether a run has changed: times of its files, and whether it is being written.
 
-    A folder whose name holds controls or half characters is none of ours, and is passed over: no
-    list, page or header could hold its name.
+    A folder whose name has control characters or lone surrogates is skipped: no list, page or
+    header could show it.
     """
     if not folder.is_dir():
         return {}
@@ -261,7 +261,7 @@ def _read_line(run: RunFolder, signature: Signature) -> RunLine:
 
 def _with_header(line: RunLine, header: RunHeader) -> RunLine:
     git, config, moment = header.repository, header.config, 0.0
-    with suppress(ValueError):  # a header that somebody else wrote
+    with suppress(ValueError):  # a header of another program
         moment = parse_time(header.started).timestamp()
     return replace(
         line,
@@ -414,9 +414,9 @@ class RunIndex:
         return sort_lines(lines, by, difference if by.removeprefix("-") == "change" else None)
 
     def of_process(self, process: int, since: str) -> RunLine | None:
-        """The first run that a process made at `since` or later, for process ids are reused.
+        """The first run that a process made at `since` or later, other than a baseline's.
 
-        The run of a baseline is not meant, whose name may come first within one second.
+        Process ids are reused, and within one second a baseline may have the first name.
         """
         made = self.lines(
             lambda line: (
@@ -451,7 +451,7 @@ def _read_run(folder: Path, signature: Signature) -> _ReadRun:
     run, scores = RunFolder(folder), list[float]()
     line = _read_line(run, signature)
     if line.metric is not None and (line.queries or 0) <= MAX_SCORES:
-        with suppress(AssayError, OSError):  # opening the run says what is wrong with it
+        with suppress(AssayError, OSError, TypeError, ValueError):  # opening it says what is wrong
             scores = read_scores(run.report_file, parse_metric(line.metric).key)
     return _ReadRun(signature, line, np.array(scores, np.float32))
 

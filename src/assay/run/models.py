@@ -80,8 +80,8 @@ def _read_config(value: object) -> RunConfig:
         raise ValueError(str(error)) from None
 
 
-# The header and the report of a run have the same settings, as have most runs of a list: to check
-# them anew takes half of the time of reading a run.
+# The header and the report of a run have the same settings, as have most runs of a list: checking
+# them again takes half of the time of reading a run. In private mode the result is another one.
 @lru_cache(maxsize=64)
 def _config_of(settings: bytes, _private: bool) -> RunConfig:
     return RunConfig.from_json(parse_json(settings))
@@ -213,7 +213,7 @@ class TargetRecord(StoredModel):
     @field_validator("name", "details")
     @classmethod
     def _without_secrets(cls, text: str) -> str:
-        """Also where the run was written by somebody else, or by a version that masked less."""
+        """Mask also what another program wrote, or a version that masked less."""
         return str(mask_secrets(text))
 
 

@@ -208,11 +208,7 @@ class OptionPart:
             return given
         if not isinstance(given, Mapping):
             given = _pairs([given] if isinstance(given, str) else given or (), name)
-        for key in given:
-            if key not in options:
-                hint = did_you_mean(key, options)
-                raise UsageError(f"{name} {key!r} is not one of {', '.join(options)}{hint}")
-        return cls(**{key: options[key].read(v, f"{name} {key}") for key, v in given.items()})
+        return cls(**read_options(options, given, name))
 
     def __str__(self) -> str:
         """What differs from the defaults, as `read` takes it: `votes=4,timeout=600`."""
@@ -221,6 +217,24 @@ class OptionPart:
             if (value := getattr(self, key)) != option.default:
                 words.append(key if value is True else f"{key}={format_value(value)}")
         return ",".join(words)
+
+
+def read_options(
+    options: Mapping[str, Option], table: Mapping[str, Any], where: str, others: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The values in a table, each as its option has it; `others` are keys that it may have too.
+
+    Raises `UsageError`, which names `where`, for an unknown key or a value of the wrong type.
+    """
+    found = {}
+    for given, value in table.items():
+        key = given.replace("-", "_")
+        if key not in options:
+            names = [*others, *options]
+            hint = did_you_mean(key, names)
+            raise UsageError(f"{where} {given!r} is not one of {', '.join(names)}{hint}")
+        found[key] = options[key].read(value, f"{where} {given!r}")
+    return found
 
 
 def _pairs(texts: Any, name: str) -> dict[str, str]:

@@ -56,7 +56,7 @@ class ReportWriter:
             file.write(b"\n" + _END)
 
     def close(self) -> None:
-        """Remove the rows' own file, also where a full disk does not take its last bytes."""
+        """Remove the file of rows, also if a full disk does not take its last bytes."""
         with suppress(OSError):
             self._rows.close()
         self._rows_path.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def read_scores(path: Path, key: str) -> list[float]:
 
 
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
-    """The row of one query, without reading the others; None where there is none."""
+    """The row of one query, without parsing the others; None if there is none."""
     wanted, remedy = orjson.dumps(query_id), report_remedy(path)
     for line in read_lines(path, limit=FILE_MAX_BYTES):
         if line.startswith(b'{"') and wanted in line:

@@ -13,7 +13,7 @@ from assay.errors import RunError, UsageError, did_you_mean
 from assay.files import PROJECT_FILE, read_project_file
 from assay.llm.passages import EXTRACTIVE
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, masked, settings
-from assay.run.option import Option
+from assay.run.option import Option, read_options
 
 
 def command_settings() -> list[Option]:
@@ -71,17 +71,8 @@ def read_option_table(table: Mapping[str, Any], where: str, *others: str) -> dic
     for an unknown key or a value of the wrong type.
     """
     known = {setting.param: setting for setting in command_settings()}
-    values = {}
-    for key, value in table.items():
-        if key in others:
-            continue
-        setting = known.get(key.replace("-", "_"))
-        if setting is None:
-            names = [*others, *known]
-            hint = did_you_mean(key.replace("-", "_"), names)
-            raise UsageError(f"{where} {key!r} is not one of {', '.join(names)}{hint}")
-        values[setting.param] = setting.read(value, f"{where} {key!r}")
-    return values
+    own = {key: value for key, value in table.items() if key not in others}
+    return read_options(known, own, where, others)
 
 
 def named_target(name: str, folder: Path | None = None) -> tuple[str, dict[str, Any]] | None:
@@ -128,7 +119,7 @@ def form_fields(config: RunConfig) -> dict[str, str]:
 
 
 def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfig:
-    """The settings of a resumed run: its own, with `changes` where these are allowed.
+    """The settings of a resumed run: its own, with the `changes` that are allowed.
 
     Raises `UsageError` if a change would give other scores than the run was started for.
     """
@@ -150,7 +141,7 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
 
 
 def require_same(configs: Mapping[str, RunConfig]) -> None:
-    """Raise `RunError` where runs, by their names, are not shards of one evaluation."""
+    """Raise `RunError` if runs, by their names, are not shards of one evaluation."""
     (first_name, first), *others = configs.items()
     for name, config in others:
         for setting in settings().values():

@@ -68,7 +68,7 @@ def described_settings(header: RunHeader) -> dict[str, str]:
 
 def comparison_title(names: Sequence[str]) -> str:
     """What a comparison of runs of these names is called; the others are against the first."""
-    if len(names) > 3:  # a title that nobody reads to its end says nothing
+    if len(names) > 3:
         return f"{len(names) - 1} runs against {names[0]}"
     return f"{' and '.join(names[1:])} against {names[0]}"
 

@@ -1,8 +1,8 @@
 """A target on a data set over time: its runs, which of them compare, and what changed in between.
 
 Runs are joined only if they were asked the same queries on the same data and measured in one
-way; each branch is its own series. What starts a new series, and what was set otherwise within
-one, is told.
+way; each branch is its own series. `changes` say what starts a new series, and which settings
+changed within one.
 """
 
 from collections import Counter
