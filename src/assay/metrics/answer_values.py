@@ -105,7 +105,7 @@ class AnswerFinding(StoredModel):
 
 
 class AnswerDiagnosis(StoredModel):
-    """`failure` is what happened, `half` the component to fix; None if it cannot be told without ids.
+    """`failure` is what happened, `half` the component to fix; None if only ids could tell.
 
     `settled` means that nothing is guessed: the case is clear, or a counterfactual run decided it.
     """
