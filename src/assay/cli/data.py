@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _LABEL_WIDTH = 22
-SOURCE_OPTION = argument(
+SOURCE_ARGUMENT = argument(
     "SRC",
     "A table of questions (.csv, .tsv, .jsonl, .parquet), a BEIR or MTEB folder, a BEIR zip, "
     "nfcorpus, notes, beir:NAME, hf:ORG/NAME or ir_datasets:NAME.",
@@ -42,7 +42,7 @@ def list_datasets() -> Result:
 
 
 def info(
-    source: str = SOURCE_OPTION,
+    source: str = SOURCE_ARGUMENT,
     columns: list[str] | None = COLUMNS_OPTION,
     split: str = SPLIT_OPTION,
 ) -> Result:
@@ -52,7 +52,7 @@ def info(
 
 
 def import_dataset(
-    source: str = SOURCE_OPTION,
+    source: str = SOURCE_ARGUMENT,
     out: Path = NEW_FOLDER_OPTION,
     columns: list[str] | None = COLUMNS_OPTION,
     corpus: Path | None = option(
@@ -83,7 +83,7 @@ def import_dataset(
 
 
 def check_data(
-    source: str = SOURCE_OPTION,
+    source: str = SOURCE_ARGUMENT,
     columns: list[str] | None = COLUMNS_OPTION,
     strict: bool = switch("--strict", "Exit with 1 for warnings as well."),
 ) -> Result:
@@ -108,7 +108,7 @@ def check_data(
 
 
 def sample(
-    source: str = SOURCE_OPTION,
+    source: str = SOURCE_ARGUMENT,
     out: Path = NEW_FOLDER_OPTION,
     queries: int = option(
         50, "How many queries to keep.", "ASSAY_NUM_QUERIES", "N", "--num-queries", "-n", min=1

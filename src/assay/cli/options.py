@@ -101,10 +101,11 @@ OPEN_OPTION = switch(
 SEARCH_MODE_OPTION = option(
     "hybrid", f"How to search: {', '.join(MODES)}.", "ASSAY_MODE", "MODE", choices=MODES
 )
-RETRIEVER_HELP = {
-    "embedder": "An embedder instead of the built-in one: onnx:DIR (model.onnx and "
-    "tokenizer.json), st:NAME|DIR, or openai:MODEL[@URL].",
-}
+EMBEDDER_OPTION = setting_option(
+    "embedder",
+    "An embedder instead of the built-in one: onnx:DIR (model.onnx and tokenizer.json), "
+    "st:NAME|DIR, or openai:MODEL[@URL].",
+)
 
 
 def choose_dataset(

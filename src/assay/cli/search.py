@@ -10,12 +10,12 @@ import click
 from assay.cli.console import progress_bar
 from assay.cli.options import (
     DATASET_OPTION,
+    EMBEDDER_OPTION,
     ENGINE_OPTION,
-    RETRIEVER_HELP,
     SEARCH_MODE_OPTION,
     require_used,
 )
-from assay.cli.verb import Result, argument, option, switch, with_settings
+from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.data import load_dataset
 from assay.errors import SearchError, UsageError
 from assay.net.json import JsonObject
@@ -48,10 +48,11 @@ _MAX_ID_WIDTH = 20
 _MAX_QUERY_WIDTH = 80
 
 
-@with_settings(("embedder", "bm25"), RETRIEVER_HELP)
 def search(
     context: click.Context,
     query: str = argument("QUERY", "The query, in quotes."),
+    embedder: str | None = EMBEDDER_OPTION,
+    bm25: list[str] | None = setting_option("bm25"),
     dataset: str = DATASET_OPTION,
     top_k: int = option(10, "How many documents to return, 1 to 100.", "ASSAY_TOP_K", "K"),
     mode: str = SEARCH_MODE_OPTION,
@@ -64,7 +65,6 @@ def search(
         "--filter",
     ),
     explain: bool = switch("--explain", "Show how the score of each document came about."),
-    **options: Any,
 ) -> Result:
     """Search a data set with the reference retriever. A new or changed one is indexed first,
     without embeddings for bm25.
@@ -75,15 +75,14 @@ def search(
     chosen_mode = check_request(query, top_k, mode)
     unused = unused_in_mode(parse_target(f"builtin:{mode}"))
     require_used(context, unused, f"with --mode {mode}; leave it out")
-    settings = EmbedderSettings(options["embedder"] or "")
-    bm25 = Bm25Settings.parse(options["bm25"] or ())
+    settings, parameters = EmbedderSettings(embedder or ""), Bm25Settings.parse(bm25 or ())
     where = None if filters is None else dict(parse_filter(filters))
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
         data.require_documents("a search")
-        embedder = None if mode == "bm25" else embedding.open_embedder(settings)
+        chosen = None if mode == "bm25" else embedding.open_embedder(settings)
         retriever = open_retriever(
-            data, chosen_mode, embedder=embedder, bm25=bm25, progress=progress
+            data, chosen_mode, embedder=chosen, bm25=parameters, progress=progress
         )
     with retriever:
         if explain:
@@ -145,8 +144,9 @@ def _table(hits: Sequence["SearchHit"]) -> "Table":
     return table
 
 
-@with_settings(("embedder", "bm25"), RETRIEVER_HELP)
 def index(
+    embedder: str | None = EMBEDDER_OPTION,
+    bm25: list[str] | None = setting_option("bm25"),
     dataset: str = DATASET_OPTION,
     engine: str | None = ENGINE_OPTION,
     shard: str | None = option(
@@ -159,15 +159,13 @@ def index(
     out: Path | None = option(
         None, "With --shard: the folder for this part. Default: index-parts/I-of-N.", None, "DIR"
     ),
-    **options: Any,
 ) -> Result:
     """Embed and index the documents of a data set. Only new texts are embedded.
 
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
     """
-    settings = EmbedderSettings(options["embedder"] or "")
-    bm25 = Bm25Settings.parse(options["bm25"] or ())
+    settings, parameters = EmbedderSettings(embedder or ""), Bm25Settings.parse(bm25 or ())
     if out is not None and not shard:
         raise UsageError("--out has no effect without --shard I/N; add it")
     if shard and engine:
@@ -176,15 +174,15 @@ def index(
         data = load_dataset(dataset, progress=progress)
         data.require_documents("an index")
         if shard:
-            return _embed_shard(shard, out, dataset, data, settings, bm25, progress)
+            return _embed_shard(shard, out, dataset, data, settings, parameters, progress)
         chosen = embedding.open_embedder(settings)
         store = open_store(data.name, chosen)
         if engine:
             from assay.search.distributed_index import build_on_cluster
 
-            report = build_on_cluster(data, settings, store, engine, progress, bm25=bm25)
+            report = build_on_cluster(data, settings, store, engine, progress, bm25=parameters)
         else:
-            report = build_index(data, chosen, store, progress, bm25=bm25)
+            report = build_index(data, chosen, store, progress, bm25=parameters)
     return _index_result(data, store, chosen, report)
 
 
@@ -242,8 +240,7 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
     return _index_result(data, store, embedder, report)
 
 
-@with_settings(("embedder",), RETRIEVER_HELP)
-def tune(dataset: str = DATASET_OPTION, **options: Any) -> Result:
+def tune(embedder: str | None = EMBEDDER_OPTION, dataset: str = DATASET_OPTION) -> Result:
     """Learn a ranking from the train judgments of a data set. The test split is not used.
 
     What is printed is nDCG@10 on held-out queries: each was ranked by trees that had not seen its
@@ -257,7 +254,7 @@ def tune(dataset: str = DATASET_OPTION, **options: Any) -> Result:
     with progress_bar() as progress:
         data = load_dataset(dataset, progress=progress)
         check_train_judgments(data)
-        chosen = embedding.open_embedder(EmbedderSettings(options["embedder"] or ""))
+        chosen = embedding.open_embedder(EmbedderSettings(embedder or ""))
         with open_retriever(data, embedder=chosen, progress=progress) as retriever:
             path = model_path(data, chosen, retriever)
             ranker = learn(data, chosen, retriever, progress)
