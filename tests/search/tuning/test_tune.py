@@ -125,7 +125,7 @@ def test_too_few_train_judgments_are_told_before_anything_is_embedded(
 def test_the_command_looks_for_train_judgments_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.search.embedding.open_embedder", None)
     with pytest.raises(TuningDeclined, match="in the train split, notes has 0"):
-        tune_command("notes")
+        tune_command(embedder=None, dataset="notes")
 
 
 def test_learns_what_only_judgments_tell(ranker: TunedRanker) -> None:
