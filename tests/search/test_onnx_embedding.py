@@ -244,12 +244,3 @@ def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"\x00not what it was")
     with pytest.raises(SearchError, match=r"cannot be loaded|is not a tokenizer"):
         open_embedder(EmbedderSettings(f"onnx:{folder}"))
-
-
-@pytest.mark.parametrize("value", ["0", "many"])
-def test_threads_must_be_a_number(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, value: str
-) -> None:
-    monkeypatch.setenv("ASSAY_THREADS", value)
-    with pytest.raises(UsageError, match="ASSAY_THREADS"):
-        open_folder(folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import SearchError, UsageError
-from assay.search.workers import Workers, ahead
+from assay.search.workers import Workers, ahead, integer_setting
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +71,12 @@ def test_an_error_in_items_made_ahead_comes_where_they_are_used() -> None:
     assert [next(made), next(made)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(made)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two"])
+def test_a_setting_that_is_not_a_number_is_refused(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("QDRANT_SHARD_NUMBER", value)
+    with pytest.raises(UsageError, match="QDRANT_SHARD_NUMBER must be an integer"):
+        integer_setting("QDRANT_SHARD_NUMBER")
