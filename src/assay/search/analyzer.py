@@ -22,8 +22,8 @@ from assay.data.dataset import Document
 from assay.errors import UsageError, did_you_mean
 from assay.text import FUNCTION_WORDS, bounded_marks, detect_language
 
+# Changes whenever terms do: an index made by another analyzer is built again
 ANALYZER = "folded words, stop words and Snowball stems by language, pairs of CJK, v2"
-"""Changes whenever terms do: an index made by another analyzer is built again."""
 
 AUTO, NO_LANGUAGE, DEFAULT_LANGUAGE = "auto", "none", "english"
 

@@ -44,16 +44,16 @@ from assay.search.store import (
 
 _VECTORS, _CHUNKS, _SPANS = "vectors.f32", "chunks.npy", "spans.npy"
 _CODES, _PLANES = "codes.npy", "planes.npy"
+# Chunks that are all compared exactly: 7 ms of CPU. Of more, codes of one bit a number are compared
+# first (see `_write_codes`), which takes 10 ms for a million.
 EXACT_UP_TO = 100_000
-"""Chunks that are all compared exactly: 7 ms of CPU. Of more, codes of one bit a number are
-compared first (see `_write_codes`), which takes 10 ms for a million."""
+# Candidates of that first pass, at least; 2% of a larger index. Among a million vectors made of
+# real ones they hold 0.999 of the 100 nearest (benchmarks/README.md).
 RESCORED = 10_000
-"""Candidates of that first pass, at least; 2% of a larger index. Among a million vectors made of
-real ones they hold 0.999 of the 100 nearest (benchmarks/README.md)."""
 # From so many bytes on, two threads share the work: to hand it over takes 0.1 ms.
 _SHARED_FROM = 14_000_000
+# Vectors in one step: what it computes stays in the processor's cache
 _BLOCK = 1 << 14
-"""Vectors in one step: what it computes stays in the processor's cache."""
 
 _Floats = NDArray[np.float32]
 _Rows = NDArray[np.int64]

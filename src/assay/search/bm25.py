@@ -60,10 +60,10 @@ from assay.search.sealed_folder import (
     writing_folder,
 )
 
+# A query is read up to here: it bounds the work for a text that was pasted by mistake
 QUERY_CHARACTERS = 4000
-"""A query is read up to here: it bounds the work for a text that was pasted by mistake."""
+# Documents from which an index is kept: fewer are counted in less time than a file is checked
 KEPT_FROM = 1000
-"""Documents from which an index is kept: fewer are counted in less time than a file is checked."""
 VARIABLE = "ASSAY_BM25"
 
 # 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.

@@ -26,8 +26,8 @@ _WORD = re.compile(r"\S+")
 _BOUNDARY = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n\s*\n")
 
 Span = tuple[int, int]
+# Where a piece of a text is, and how many tokens it has
 _Piece = tuple[Span, int]
-"""Where a piece of a text is, and how many tokens it has."""
 
 
 class Chunk(NamedTuple):

@@ -25,8 +25,8 @@ from assay.text import strip_controls
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+# One row for each text, of length 1, so that a dot product is a cosine
 Vectors = NDArray[np.float32]
-"""One row for each text, of length 1, so that a dot product is a cosine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Prompts:
 
 NO_PROMPTS = Prompts()
 
+# What a kill can lose at most on a CPU: about ten seconds of work on two cores
 TEXTS_UNTIL_SAVED = 256
-"""What a kill can lose at most on a CPU: about ten seconds of work on two cores."""
 
 
 class Embedder(Protocol):
@@ -89,11 +89,11 @@ class TextLimits:
         return cls(embedder.count_tokens, embedder.max_tokens, embedder.prompts)
 
 
+# How the name of the built-in model begins, in each of its versions
 BUILTIN_EMBEDDER = "all-MiniLM-L6-v2-int8"
-"""How the name of the built-in model begins, in each of its versions."""
 
+# How `--embedder` is written, for messages and help
 EMBEDDER_FORMS = "onnx:DIR, st:NAME|DIR, openai:MODEL[@URL]"
-"""How `--embedder` is written, for messages and help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, text BLOB, vector BLOB, "
     "PRIMARY KEY (embedder, text))"
 )
+# Behind each vector
 _CHECKSUM_BYTES = 15
-"""Behind each vector."""
 _STORED = "SELECT embedder, text, vector FROM vectors"
 
 _log = logging.getLogger(__name__)

@@ -108,8 +108,6 @@ class ServerStore:
         """
         name = f"{self._alias}--{manifest.key.digest()}"
         with server_errors(self._url):
-            if name == self._live():  # a rebuild of what is live: never write into it
-                name += "-again"
             if not self._client.collection_exists(name):
                 self._create(name, manifest.dimension)
             points = (point for one in parts for point in _points(one))
@@ -132,7 +130,7 @@ class ServerStore:
             metadata={"manifest": manifest.as_json()},
         )
         self._client.update_collection_aliases(operations)
-        ours = re.compile(rf"{re.escape(self._alias)}--[0-9a-f]{{12}}(-again)?")  # see `write`
+        ours = re.compile(rf"{re.escape(self._alias)}--[0-9a-f]{{12}}")  # see `write`
         for one in self._client.get_collections().collections:
             if ours.fullmatch(one.name) and one.name != name:
                 self._client.delete_collection(one.name)

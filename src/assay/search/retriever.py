@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from assay.search.tuning.model import TunedRanker  # brings scipy
 
 MAX_TOP_K = 100
+# The BM25 score that maps to 0.5: BM25 has no upper end
 BM25_MIDPOINT = 4.5
-"""The BM25 score that maps to 0.5: BM25 has no upper end."""
 LEXICAL_WEIGHT = 0.35
+# How many documents a signal proposes
 DEPTH = 100
-"""How many documents a signal proposes."""
+# How many BM25 proposes to a fusion: further down, shared words are chance
 LEXICAL_DEPTH = 50
-"""How many BM25 proposes to a fusion: further down, shared words are chance."""
 # The query vector moves towards the mean of the first documents (Rocchio's formula).
 FEEDBACK_DOCUMENTS = 3
 FEEDBACK_WEIGHT = 1.0

@@ -25,10 +25,9 @@ from assay.net.json import JsonObject, parse_object
 from assay.progress import Progress
 
 _MANIFEST = "manifest.json"
+# A folder of fewer bytes is hashed whenever it is opened (0.1 s at most for each 100 MB); of a
+# larger one, only the sizes are compared. `assay index` hashes all.
 HASHED_WHEN_OPENED = 256 << 20
-"""A folder of fewer bytes is hashed whenever it is opened (0.1 s at most for each 100 MB); of a
-larger one, only the sizes are compared. `assay index` hashes all.
-"""
 
 
 class DamagedIndexError(SearchError):

@@ -15,15 +15,15 @@ from assay.progress import Progress, silent
 from assay.search.embedding import TEXTS_UNTIL_SAVED, Prompts, TokenCounter, Vectors
 from assay.search.workers import ahead
 
+# The most tokens of a text that are read, even if the model would take more
 MAX_TOKENS = 512
-"""The most tokens of a text that are read, even if the model would take more."""
 
 _TOKENS_IN_A_BATCH = {"cpu": 4096, "mps": 16_384, "cuda": 131_072}
+# Sorted by length together: enough that hardly anything is padded
 _TEXTS_IN_A_WINDOW = 8192
-"""Sorted by length together: enough that hardly anything is padded."""
 
+# Those of all texts one after the other, and how many each text has
 _Tokens = tuple[NDArray[np.int32], NDArray[np.int64]]
-"""Those of all texts one after the other, and how many each text has."""
 
 
 class TorchEmbedder:

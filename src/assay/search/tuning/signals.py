@@ -42,8 +42,8 @@ from assay.search.tuning.features import (
 )
 from assay.search.tuning.memory import TEXTS, Bundles, Memory, likeness, profile
 
+# By name, in a fixed order: queries by bundles
 Signals = dict[str, Floats]
-"""By name, in a fixed order: queries by bundles."""
 
 
 @dataclass(frozen=True)
