@@ -140,8 +140,8 @@ class _FusionTrace:
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """Document ids best first, their scores, their best chunks, and the order of documents in each
-    signal. `shares`: of a blend, what each ranking adds to a document's score.
+    """Document ids best first, their scores, their best chunks, and their ranks in each signal.
+    `shares`: of a blend, what each ranking adds to a document's score.
     """
 
     order: Sequence[str]
@@ -353,8 +353,8 @@ class Retriever:
         ranking = {ids[one.document]: one for one in found.documents}
         order = [doc_id for doc_id in ranking if allowed is None or doc_id in allowed][:MAX_TOP_K]
         scores = {doc_id: ranking[doc_id].score for doc_id in order}
+        signals = {doc_id: ranking[doc_id].signals for doc_id in order}
         shares: dict[str, dict[str, float]] = {}
-        signals: dict[str, Mapping[str, int]] = {}
         if found.trust < 1:
             untuned = self._hybrid(text, vector, MAX_TOP_K, allowed)
             scores = blend(order, untuned.order, found.trust)
@@ -362,21 +362,18 @@ class Retriever:
             for doc_id, score in scores.items():
                 own = learned.get(doc_id, 0.0)
                 shares[doc_id] = {"tuned": own, "hybrid": score - own}
-            order, signals = ranked(scores), dict(untuned.signals)
+                by_hybrid = untuned.signals.get(doc_id, {})
+                signals[doc_id] = {**signals.get(doc_id, {}), **by_hybrid}
+            order = ranked(scores)
         order = order[:top_k]
         chunks = {one: near.chunk for one, near in index.nearest(vector, among=order).items()}
-        evidence: dict[str, dict[str, int]] = {}
-        for doc_id in order:
-            for kind, rank in ranking[doc_id].signals.items() if doc_id in ranking else ():
-                evidence.setdefault(kind, {})[doc_id] = rank
-        return _Ranking(order, scores, chunks, {**evidence, **signals}, shares=shares)
+        return _Ranking(order, scores, chunks, signals, shares=shares)
 
     def _hits(self, ranking: _Ranking) -> list[SearchHit]:
         places = [(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
         hits = []
         for (doc_id, chunk), (total, text) in self._shown(places).items():
             document = self._documents[doc_id]
-            ranks = ((name, order.get(doc_id)) for name, order in ranking.signals.items())
             hits.append(
                 SearchHit(
                     doc_id=doc_id,
@@ -386,7 +383,7 @@ class Retriever:
                     chunk_index=chunk,
                     total_chunks=total,
                     metadata=plain_metadata(document),
-                    signals={name: rank for name, rank in ranks if rank is not None},
+                    signals=ranking.signals.get(doc_id, {}),
                 )
             )
         return hits
@@ -457,11 +454,12 @@ def _cosines(near: Mapping[str, Near]) -> dict[str, float]:
 
 
 def _ranks(**orders: Iterable[str]) -> dict[str, dict[str, int]]:
-    """The rank of each document in the order of each signal."""
-    return {
-        signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
-        for signal, order in orders.items()
-    }
+    """For each document, its rank in the order of each signal that has it."""
+    found: dict[str, dict[str, int]] = {}
+    for signal, order in orders.items():
+        for rank, doc_id in enumerate(order, 1):
+            found.setdefault(doc_id, {})[signal] = rank
+    return found
 
 
 def check_request(query: str, top_k: int, mode: str) -> Mode:
