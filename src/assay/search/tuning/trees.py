@@ -78,11 +78,9 @@ class TreeSets:
 
     sets: "tuple[lightgbm.Booster, ...]"
 
-    def predict(self, features: Floats, trees: int = -1, threads: int = THREADS) -> Floats:
+    def predict(self, features: Floats, trees: int = -1) -> Floats:
         """The mean of what the first `trees` trees of each set say; all of them for -1."""
-        found = [
-            one.predict(features, num_iteration=trees, num_threads=threads) for one in self.sets
-        ]
+        found = [one.predict(features, 0, trees, num_threads=THREADS) for one in self.sets]
         return np.asarray(np.mean(found, axis=0), np.float32)
 
 

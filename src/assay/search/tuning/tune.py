@@ -173,30 +173,26 @@ def fit(
     with `zero_shot`, which also answers the queries that nothing remembered resembles.
     """
     train, dev = (_drawn_queries(data, split, seed) for split in ("train", "dev"))
-    progress("reading texts", 0, 1)
+    progress("reading texts", 0, None)
     training = TrainingSet.read(data)
-    progress("reading texts", 1, 1)
     folds = []
     for done, (asked, remembered) in enumerate(split_queries(train, seed)):
         progress("comparing queries", done, FOLDS)
         folds.append(training.fold(asked, remembered))
-    progress("comparing queries", FOLDS, FOLDS)
-    candidates = []
+    pairs = []
     for done, unseen in enumerate(folds):
         progress("learning overlaps", done, FOLDS + 1)
         trees = overlap_trees(folds, seed, unseen)
-        candidates.append(training.candidates(unseen.memory, unseen.asked, trees))
+        pairs.append((unseen, training.candidates(unseen.memory, unseen.asked, trees)))
     overlap = overlap_trees(folds, seed)
-    progress("learning overlaps", FOLDS + 1, FOLDS + 1)
     memory = training.memory(train)
     tests = []
-    for place, unseen in enumerate(folds):
+    for place, (unseen, own) in enumerate(pairs):
         progress("learning to rank", place, FOLDS + 1)
-        others = [other for other in range(len(folds)) if other != place]
-        asked = [query for other in others for query in folds[other].asked]
-        known = [one for other in others for one in candidates[other]]
+        others = [pair for pair in pairs if pair[0] is not unseen]
+        asked = [query for fold, _ in others for query in fold.asked]
+        known = [one for _, candidates in others for one in candidates]
         trees = ranking_trees(training, asked, known, seed + SEEDS_APART * place)
-        own = candidates[place]
         tests.append(ValidationFold("train", unseen.asked, own, trees, unseen.remembered))
     ranking = TreeSets(tuple(one for test in tests for one in test.trees.sets))
     if dev:
