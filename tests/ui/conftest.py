@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 from tests import forked
 from tests.once import once
 from tests.ui.run_history import make_history
 
 from assay import evaluate, load_dataset
+from assay.serve.ui.app import ui_app
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -138,6 +140,12 @@ def running(folder: Path, *arguments: str, **variables: str) -> Iterator[httpx.C
     server = serving(folder, "ui", "--port", "0", *arguments, **variables)
     with server as url, httpx.Client(base_url=url, headers={"origin": url}, timeout=60) as client:
         yield client
+
+
+def open_pages(runs: Path, **options: Any) -> TestClient:
+    origin = "http://localhost"
+    app = ui_app(runs, **options)
+    return TestClient(app, origin, headers={"origin": origin}, follow_redirects=False)
 
 
 @contextmanager

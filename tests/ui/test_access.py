@@ -6,11 +6,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
-from tests.ui.conftest import running
+from tests.ui.conftest import open_pages, running
+from tests.ui.test_pages import names
 
 from assay.serve.guards import GuessLimit, refuse
-from assay.serve.ui.app import COOKIE, UiAccess, local_path, session_of
+from assay.serve.ui.app import COOKIE, LOGIN, UiAccess, local_path, session_of, ui_routes
 
 TOKEN = "a long secret"
 PAGES = ("/", "/?view=board", "/trends", "/grade", "/evaluate")
@@ -108,6 +110,36 @@ def test_the_login_leads_to_this_server_only() -> None:
     assert local_path("/runs/x?page=2") == "/runs/x?page=2"
     for elsewhere in ("https://evil.example", "//evil.example", "/\\evil.example", ""):
         assert local_path(elsewhere) == "/"
+
+
+def test_read_only_pages_change_nothing(runs: Path) -> None:
+    """Every route that takes a form is closed, whoever adds one."""
+    posts = [
+        route.path
+        for route in ui_routes()
+        if isinstance(route, Route)
+        and route.path not in (LOGIN, "/chosen")
+        and "POST" in (route.methods or ())
+    ]
+    assert len(posts) > 2
+    with open_pages(runs, read_only=True) as client:
+        for path in posts:
+            answer = client.post(re.sub(r"\{\w+(:\w+)?\}", "x", path), data={"run": "x"})
+            assert answer.status_code == 403, path
+            assert "these pages are read-only" in answer.text, path
+        assert client.get("/evaluate").status_code == 403
+        run = names(runs, "first")[0]
+        for path in (f"/runs/{run}", "/?view=board", "/trends", f"/runs/{run}?tab=queries"):
+            page = client.get(path)
+            assert page.status_code == 200, path
+            assert 'method="post"' not in page.text, path
+            assert not re.search("/evaluate", page.text), path
+        token = re.search(r'form_token" value="([^"]+)"', client.get("/").text)
+        assert token
+        chosen = {"form_token": token[1], "run": [run, names(runs, "third")[0]]}
+        assert client.post("/chosen", data={**chosen, "do": "compare"}).status_code == 303
+        assert client.post("/chosen", data={**chosen, "do": "grade"}).status_code == 403
+    assert len(list(runs.iterdir())) == 4
 
 
 async def test_tokens_cannot_be_guessed_without_end() -> None:

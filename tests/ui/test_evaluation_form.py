@@ -1,11 +1,13 @@
 """The form of an evaluation: its fields, its problems, targets of the project."""
 
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 from tests.report.page_reading import read_page
+from tests.ui.conftest import open_pages
 from tests.ui.test_access import form_token
-from tests.ui.test_changes import open_pages
 
 from assay.cli.settings import named_configs
 from assay.net.outbound import OutboundPolicy
@@ -13,7 +15,7 @@ from assay.net.redact import full_text
 from assay.run.config import RunConfig, settings
 from assay.run.settings import form_fields, form_settings
 from assay.serve.ui.context import Ui
-from assay.serve.ui.evaluate import form_problems, read_config
+from assay.serve.ui.evaluate import config_problems, form_problems, read_config
 
 DEFAULTS = form_fields(RunConfig(target=""))
 DOCS = (
@@ -79,3 +81,71 @@ def test_a_visitor_of_another_machine_has_no_target_of_the_project(tmp_path: Pat
     elsewhere = OutboundPolicy.for_server("0.0.0.0", "h.example")
     ui = Ui(tmp_path, policy=elsewhere, named=named_configs(tmp_path))
     assert set(form_problems(ui, {**DEFAULTS, "target": "docs"})) == {"target"}
+
+
+# --- what strangers may have evaluated ------------------------------------------------------------
+
+AT_HOME = OutboundPolicy.for_server("127.0.0.1")
+EXPOSED = OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000, example.org")
+REST = "rest:http://example.org/?q={query}"
+
+
+def refused(policy: OutboundPolicy, **settings: Any) -> set[str]:
+    """The fields of the form whose checks fail."""
+    config = RunConfig(**{"target": "builtin:bm25", **settings})
+    return {name for name, problem in config_problems(config, policy) if problem}
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["python:a:b", "mcp-stdio:server", "a2a:http://10.0.0.1", "http://localhost:1"],
+)
+def test_only_on_loopback_everything_may_be_evaluated(target: str) -> None:
+    assert refused(AT_HOME, target=target) == set()
+    assert refused(EXPOSED, target=target) == {"target"}
+    assert refused(EXPOSED, baseline=target) == {"baseline"}
+    assert refused(EXPOSED, search=target) == {"search"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target": "a2a:http://purple-agent:9010"},
+        {"target": "http:http://tools:8000=RAG_RETRIEVE"},
+        {"target": REST, "headers": ("X-Tenant: a",), "mapping": ("ids=hits[].id",)},
+        {"dataset": "notes", "compare_to": "main"},
+        *({"judge": judge, "answers": True} for judge in ("", "ollama", "gguf", "anthropic")),
+        {"judge": "openai:m@http://tools:8000/v1", "answers": True},
+    ],
+)
+def test_strangers_may_use_what_is_built_in_or_named(settings: dict[str, Any]) -> None:
+    assert refused(EXPOSED, **settings) <= {"judge"}  # of which no model may be installed here
+    assert refused(EXPOSED, **settings) == refused(AT_HOME, **settings)
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("dataset", {"dataset": "/etc"}),
+        ("judge", {"judge": "openai:m@http://169.254.169.254/v1", "answers": True}),
+        ("judge", {"judge": "gguf:/etc/passwd", "answers": True}),
+        ("references", {"references": ("/etc/passwd",), "answers": True}),
+        ("criteria", {"criteria": "/etc/passwd", "answers": True, "judge": "ollama:m"}),
+        ("faithfulness", {"faithfulness": "onnx:/etc", "answers": True}),
+        ("searches", {"searches": "/var/log/steps.jsonl"}),
+        ("compare_to", {"compare_to": "../other/run"}),
+        ("embedder", {"target": "builtin:hybrid", "embedder": "openai:m@http://127.0.0.1:1/v1"}),
+        ("request", {"target": REST, "headers": ("X-A: $ASSAY_ADMIN_TOKEN",)}),
+        ("request", {"target": REST, "request": "@/etc/passwd"}),
+        ("mapping", {"target": REST, "mapping": ("ids=hits[].id,texts=\t re:(a+)+$",)}),
+        ("mapping", {"target": REST, "mapping": ("chunk=re:(a+)+b",)}),
+        ("target", {"target": "rest:http://example.org/?q={query}&k=${ASSAY_ADMIN_TOKEN}"}),
+        ("target", {"target": "rest:http://other.org/?q={query}"}),
+        (
+            "judge_set",
+            {"judge": "ollama:m", "judge_set": "calibration=/etc/passwd", "answers": True},
+        ),
+    ],
+)
+def test_strangers_name_no_file_host_or_code(field: str, settings: dict[str, Any]) -> None:
+    assert field in refused(EXPOSED, **settings) - refused(AT_HOME, **settings)

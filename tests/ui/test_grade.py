@@ -12,8 +12,7 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.report.page_reading import read_page
-from tests.ui.conftest import SCRIPT
-from tests.ui.test_changes import open_pages
+from tests.ui.conftest import SCRIPT, open_pages
 
 from assay.errors import DataError, UsageError
 from assay.labels.pool import GradedPool, PassagePair, write_pool

@@ -179,6 +179,9 @@ def test_a_long_list_has_pages_that_keep_its_filters(
         assert len(page) < 150_000
         assert 'rel="next" href="/?q=copy&amp;page=2"' in page
         assert len(listed(client, q="copy", page="99")) == 20
+        too_many = client.get("/compare", params={"run": listed(client)[:21]})
+        assert too_many.status_code == 422
+        assert "choose 2 to 20 runs to compare, got 21" in too_many.text
 
 
 # --- answers -------------------------------------------------------------------------------------

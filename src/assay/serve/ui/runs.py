@@ -13,13 +13,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.errors import UsageError
-from assay.evaluation.leaderboard import Board, make_boards
+from assay.evaluation.leaderboard import make_boards
 from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
 from assay.report.numbers import counted, interval, moment
 from assay.run.folder import RunFolder
-from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search
+from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search, sort_lines
 from assay.run.models import RunState
 from assay.run.trend import build_trend, is_score, oldest_first, sample_words
 from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
@@ -91,8 +91,10 @@ async def runs_page(request: Request) -> Response:
         "change_of": ui.index.change,
     }
     if asked["view"] == "board":
-        values["boards"] = await asyncio.to_thread(_boards, ui, shown, asked["metric"])
-        return ui.page(request, "board.html", **values)
+        newest = oldest_first(newest_of_each_target(shown))
+        boards = await asyncio.to_thread(make_boards, ui.runs, newest, asked["metric"])
+        ranked = [board for board in boards if board.places]
+        return ui.page(request, "board.html", boards=ranked, **values)
     if asked["view"] == "groups":
         values["groups"] = group_lines(shown)[:_MAX_GROUPS]
         return ui.page(request, "groups.html", **values)
@@ -109,9 +111,8 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
         if (name := metric or point.metric or "") in point.values:
             values[point.name] = point.values[name]
     if metric and sort.removeprefix("-") == "mean":
-        sign = -1 if sort.startswith("-") else 1
-        last = Estimate(float("inf") * sign)
-        lines = sorted(lines, key=lambda line: sign * values.get(line.name, last).mean)
+        means = {name: value.mean for name, value in values.items()}
+        lines = sort_lines(lines, sort, lambda line: means.get(line.name))
     pages = slice_of(request, len(lines))
     lines = lines[pages.skip : pages.last]
     shown = [values[line.name] for line in lines if line.name in values]
@@ -131,18 +132,6 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
         "metric": metric or (headlines.most_common(1)[0][0] if headlines else ""),
         "metrics": [name for name, _ in figures.most_common(40)],
     }
-
-
-def _boards(ui: Ui, lines: Sequence[RunLine], metric: str) -> list[tuple[str, Board]]:
-    sets: dict[str, list[RunLine]] = {}
-    for line in lines:
-        sets.setdefault(f"{line.dataset} {line.split}", []).append(line)
-    found = []
-    for title, own in sets.items():
-        points = oldest_first(newest_of_each_target(own))
-        boards = make_boards(ui.runs, points, metric)
-        found += [(title, board) for board in boards if board.places]
-    return found
 
 
 async def act_on_chosen(request: Request) -> Response:
