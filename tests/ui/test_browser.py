@@ -231,7 +231,7 @@ def test_a_rest_service_is_evaluated_by_two_clicks(
 
 
 def test_ten_documents_are_graded_with_two_clicks_and_ten_keys(
-    user: Clicks, servers: dict[str, str], answer_runs: Path
+    user: Clicks, servers: dict[str, str], answer_runs: Path, axe: str
 ) -> None:
     shutil.rmtree(answer_runs / "pools", ignore_errors=True)
     user.page.goto(servers["answers"])
@@ -242,6 +242,10 @@ def test_ten_documents_are_graded_with_two_clicks_and_ten_keys(
         user.press(str(number % 4))
     expect(user.page.locator(".grading")).to_contain_text(re.compile(r"\b10 of \d+ graded"))
     assert (user.clicks, user.keys) == (2, 10)
+    assert_accessible(user.page, axe)
+    user.click(".grading a")
+    expect(user.page.locator("h2").first).to_have_text("Graders")
+    assert_accessible(user.page, axe)
     shutil.rmtree(answer_runs / "pools")
 
 
