@@ -60,6 +60,7 @@ def test_a_token_that_an_agent_repeats_is_in_no_quote(
 ) -> None:
     monkeypatch.setenv(name, "hunter2 hunter2")
     monkeypatch.setenv("MODE_KEY", "off")
-    assert quote(b'{"error": "unknown token hunter2 hunter2, switched off"}') == (
-        "unknown token ***, switched off"
+    monkeypatch.setenv("PWD", "/home/ann/work")  # no password
+    assert quote(b'{"error": "unknown token hunter2 hunter2 in /home/ann/work, now off"}') == (
+        "unknown token *** in /home/ann/work, now off"
     )

@@ -105,7 +105,8 @@ def known_secrets() -> list[str]:
     variables = [
         value
         for name, value in os.environ.items()
-        if len(value) >= _MIN_VARIABLE and SECRET_NAME.fullmatch(name)
+        # PWD is the working folder, not a password.
+        if len(value) >= _MIN_VARIABLE and name != "PWD" and SECRET_NAME.fullmatch(name)
     ]
     return sorted({*_known, *variables}, key=len, reverse=True)
 
