@@ -267,7 +267,7 @@ def test_a_key_in_an_exception_of_a_function_is_nowhere(
     result = assay(
         "eval", "python:leaky:find", "--dataset", questions, VENDOR_API_KEY="canary-77aa-9"
     )
-    assert "refused ***" in result.stdout + result.stderr
+    assert "refused ***" in " ".join((result.stdout + result.stderr).split())
     assert "canary-77aa-9" not in result.stdout + result.stderr
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in written if b"canary-77aa-9" in path.read_bytes()]

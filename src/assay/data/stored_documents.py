@@ -9,6 +9,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import closing, suppress
 from itertools import islice
@@ -49,6 +50,7 @@ class StoredDocuments(Mapping[str, Document]):
         self._path = path
         self._lock = threading.Lock()
         self._database = _connect(path)
+        weakref.finalize(self, self._database.close)
         self._count = int(self.fact("count"))
 
     def __len__(self) -> int:
