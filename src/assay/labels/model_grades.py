@@ -82,9 +82,8 @@ def unreliable_grades(grades: Sequence[int | None]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GradeRecord:
-    """A row of the table; `label` is a person's, if there is one.
-
-    `model_grade` is what the model said, `grade` what metrics use: 0 below `RELEVANT_FROM`.
+    """A row of the table; `label` is a person's, `grade` what metrics use: 0 below
+    `RELEVANT_FROM`.
     """
 
     query_id: str
@@ -124,9 +123,8 @@ async def grade_pool(
 ) -> GradingResult:
     """Grade a pool into the table `out` and, beside it, qrels of the same name.
 
-    After an interruption, call it again: replies are cached. The qrels have `people`'s judgments
-    too, which win over the model's. `controls` passages of other queries are put before the model
-    first; a model that is not believed leaves no file.
+    The qrels have `people`'s judgments too, which win over the model's. `controls` passages of
+    other queries are put before the model first; a model that is not believed leaves no file.
     """
     if out.suffix.lower() != ".csv" or out.exists():
         raise UsageError(f"grades are written to a new .csv file, got {str(out)!r}; see --out")

@@ -76,13 +76,10 @@ def choose_pairs(
     check: int = 50,
     texts: bool = True,
 ) -> GradingPool:
-    """The unjudged documents that systems returned, and judged ones to check the model by.
+    """The unjudged documents that systems returned, and `check` judged ones to check the model by.
 
-    Parameters:
-        rankings: for each system its ranking of each query.
-        depth: how many documents of each ranking are taken.
-        check: how many judged pairs are drawn, as many of each grade if there are enough.
-        texts: False if people look documents up by their ids: passages may then be empty.
+    `rankings` has for each system its ranking of each query, of which `depth` documents are taken.
+    Without `texts`, people look documents up by their ids: passages may be empty.
     """
     if texts:
         dataset.require_documents("grading passages by a model")
@@ -102,11 +99,11 @@ def choose_pairs(
                     wanted[query_id, doc_id] = None
     labels = _draw(judged, check)
     no_text = Document("", "", "")
-    pairs = []
-    for query_id, doc_id in [*wanted, *labels]:
-        document = documents.get(doc_id, no_text)
-        query = dataset.queries[query_id].text
-        pairs.append(PassagePair(query_id, query, doc_id, document.full_text, document.title))
+    found = ((name, documents.get(name[1], no_text)) for name in [*wanted, *labels])
+    pairs = [
+        PassagePair(query_id, dataset.queries[query_id].text, doc_id, each.full_text, each.title)
+        for (query_id, doc_id), each in found
+    ]
     return GradingPool(pairs, labels)
 
 
@@ -127,8 +124,7 @@ def _draw(by_grade: Mapping[int, list[PairName]], number: int) -> dict[PairName,
 def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
     """The pairs of a table with query, doc_id and passage, and people's labels of some of them.
 
-    Without `texts` a passage may be missing. Raises `DataError` for a row that is wrong, or a pair
-    that is there twice with different texts.
+    Without `texts` a passage may be missing.
     """
     pairs: dict[PairName, PassagePair] = {}
     labels: dict[PairName, int] = {}
@@ -197,10 +193,8 @@ def label_rows(labels: PairLabels) -> Iterator[tuple[str, str, str, int]]:
 class GradeAgreement:
     """How a model's grades agree with people's.
 
-    `agreement` is the share of pairs that both call relevant, or both not; `kappa` is that beyond
-    chance (Cohen 1960), `weighted_kappa` that of the grades, with quadratic weights (Cohen 1968):
-    None if one grade is all there is, or labels are on another scale than 0 to 3. `confusion`
-    counts by label, then by grade.
+    `agreement` and `kappa` (Cohen 1960) are about relevant or not, `weighted_kappa` (Cohen 1968)
+    about the grades, if labels are from 0 to 3. `confusion` counts by label, then by grade.
     """
 
     labelled: int
@@ -235,10 +229,7 @@ def grade_agreement(
 
 @dataclass(frozen=True, slots=True)
 class GraderAgreement:
-    """Two people on the documents that both graded.
-
-    `kappa` is about relevant or not, `weighted_kappa` about the grades.
-    """
+    """Two people on the documents that both graded, as in `GradeAgreement`."""
 
     both: int
     same: float
@@ -275,7 +266,6 @@ class GradedPool:
         pool.grades()["Ann"]
 
     A grade is on disk when `save` returns; of several for one document the last one counts.
-    Raises `DataError` if the table or its journal cannot be read.
     """
 
     def __init__(self, table: Path) -> None:

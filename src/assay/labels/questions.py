@@ -47,10 +47,8 @@ def is_dataset(path: Path) -> bool:
 
 
 def read_source_documents(path: Path) -> tuple[dict[str, Document], Counter[str]]:
-    """The documents of a corpus.jsonl or of a folder of text files, by id.
-
-    The id of a file is its path within the folder. The counter says how many files of other kinds
-    were left out, by suffix.
+    """The documents of a corpus.jsonl or of a folder of text files, by id or path; and how many
+    files of other kinds were left out, by suffix.
     """
     corpus = path / "corpus.jsonl" if path.is_dir() else path
     if corpus.is_file() and corpus.suffix == ".jsonl":
@@ -89,11 +87,11 @@ _QUOTED = str.maketrans("’‘“”–—", "''\"\"--")
 
 def quoted_in(quote: str, document: Document) -> bool:
     """Word for word: only white space, case and the style of quotation marks may differ."""
-    return _plain(quote) in _plain(f"{document.title}\n{document.text}")
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.translate(_QUOTED).casefold().split())
+    said, held = (
+        " ".join(text.translate(_QUOTED).casefold().split())
+        for text in (quote, f"{document.title}\n{document.text}")
+    )
+    return said in held
 
 
 class Rejection(StrEnum):
@@ -143,7 +141,7 @@ def candidate_prompt(document: Document, seed: int) -> str:
 
 
 def parse_candidate(reply: str, document_id: str) -> QuestionCandidate | None:
-    """The candidate in a model's reply; None if that is not the JSON which was asked for."""
+    """The candidate in a model's reply; None if it has another shape."""
     try:
         fields = json_in(reply, "{}")
         facts = [
@@ -223,13 +221,12 @@ class QuestionChecks:
 
     def expected(self, candidate: QuestionCandidate) -> list[str]:
         """The candidate's document, and any other with all its quotes: copies are right too."""
-        copies = [
+        having = (
             each.id
             for each in self.documents.values()
-            if each.id != candidate.document_id
-            and all(quoted_in(quote, each) for quote in candidate.quotes)
-        ]
-        return [candidate.document_id, *copies]
+            if all(quoted_in(quote, each) for quote in candidate.quotes)
+        )
+        return list(dict.fromkeys([candidate.document_id, *having]))
 
 
 def states_all(answer: str, candidate: QuestionCandidate) -> bool:

@@ -51,13 +51,11 @@ from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.text import stems, words
 
+# The five questions of NFCorpus that the tests of retrieval and answers are about.
 SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
-"""The five questions of NFCorpus that the tests of retrieval and answers are about."""
-
+# Facts of one question that are kept, vital ones first, as in TREC's RAG track.
 MAX_NUGGETS = 20
-"""Facts of one question that are kept, vital ones first, as in TREC's RAG track."""
-MULTI_HOP = "multi-hop"
-"""The tag of questions whose answer takes several documents together."""
+MULTI_HOP = "multi-hop"  # the tag of questions whose answer takes several documents together
 _ANSWER_TOKENS, _FACTS_TOKENS, _LABEL_TOKENS = 500, 1500, 300
 # Characters of documents that a model is shown at once, and of the parts of a long one.
 _WINDOW, _PART, _MAX_PARTS = 12_000, 6_000, 4
@@ -131,9 +129,8 @@ class Draft:
 
 
 class ReferenceWriter(Protocol):
-    """Writes answers, or facts, from at most `max_documents` documents of a question.
-
-    `origin` is its provider, model, prompts and a note, for the provenance.
+    """Writes answers, or facts, from at most `max_documents` documents of a question; `origin` is
+    for the provenance.
     """
 
     max_documents: int
@@ -142,13 +139,10 @@ class ReferenceWriter(Protocol):
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """An answer or facts from the documents. Raises `ProviderError`."""
-        ...
 
 
 class ExtractWriter:
-    """Quotes a sentence of each document. Deterministic, so that text which was left out of a file
-    can be made again.
-    """
+    """Quotes a sentence of each document, the same each time."""
 
     max_documents = 5
     writes_facts = False
@@ -160,7 +154,7 @@ class ExtractWriter:
     )
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """Side by side, the sentences do not answer what takes several documents."""
+        """The quotes side by side, which do not answer what takes several documents."""
         if MULTI_HOP in query.tags:
             return Draft(why="the answer takes several documents together; choose a model to write")
         why = "no sentence of the documents shares words with the question"
@@ -261,7 +255,7 @@ class ModelExtractor:
         text, place, quote = (fields.get(key) for key in ("text", "document", "quote"))
         if not isinstance(text, str) or not stems(text) or len(text) > MAX_FACT:
             return NuggetRejection.NOT_A_FACT
-        if is_instruction(text):
+        if is_instruction(text):  # to the judge that will read it
             return NuggetRejection.NOT_A_FACT
         if not isinstance(place, int) or not 1 <= place <= len(window):
             return NuggetRejection.FALSE_QUOTE
@@ -282,7 +276,7 @@ class ModelExtractor:
         return None
 
     async def _label(self, question: str, draft: Draft) -> None:
-        """What has no readable label is left out: a guess would be counted as the model's word."""
+        """Set the importance of each fact; without readable labels, none is left."""
         texts = [each.text for each in draft.facts]
         code = delimiter_code(question, *texts)
         prompt = load_prompt("nugget_importance").fill(
@@ -319,12 +313,10 @@ def _windows(documents: Sequence[Document]) -> Iterator[list[Document]]:
 def _alike(a: str, b: str) -> bool:
     """Whether nearly all words are the same, and all numbers and negations."""
     first, second = set(stems(a)), set(stems(b))
-    same = len(first & second) >= _SAME_SHARE * len(first | second)
-    return same and _figures(a) == _figures(b)
-
-
-def _figures(text: str) -> tuple[set[str], bool]:
-    return {word for word in words(text) if any(map(str.isdigit, word))}, polarity(text)
+    if len(first & second) < _SAME_SHARE * len(first | second) or polarity(a) != polarity(b):
+        return False
+    differing = {*words(a)} ^ {*words(b)}
+    return not any(map(str.isdigit, "".join(differing)))
 
 
 @dataclass
@@ -356,8 +348,8 @@ async def generate_references(
 ) -> WritingResult:
     """Write references to `out`: JSON lines for `.jsonl`, else a list.
 
-    With `resume` the records of `out` stay as they are, and only what is missing is written.
-    Without `text`, hashes replace the text of an extract, which readers make again.
+    With `resume` only what is missing is written. Without `text`, hashes replace the text of an
+    extract, which readers make again.
     """
     if not text and not isinstance(writer, ExtractWriter):
         raise UsageError("only extracts can be left out: they alone can be made again")

@@ -70,7 +70,8 @@ class ExtractiveAnswerer:
     name = EXTRACTIVE
 
     async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
-        """In a thread: five abstracts take a millisecond, a hundred books do not."""
+        """The best sentences of the passages."""
+        # Five abstracts take a millisecond, a hundred books do not.
         return await asyncio.to_thread(extract_answer, question, passages, max_tokens)
 
     async def close(self) -> None:
@@ -103,11 +104,8 @@ def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) 
 
 
 def extract_finding(question: str, passage: Passage) -> str:
-    """The one sentence to quote from a passage that is known to be relevant.
-
-    Late sentences are preferred, because a report ends with its findings. Empty if no sentence is
-    related to the question.
-    """
+    """The one sentence to quote from a relevant passage; empty if none is about the question."""
+    # Late sentences are preferred, because a report ends with its findings.
     rated = list(_scored(question, passage))
     late = {text: _LATE * at / len(rated) for at, (text, _) in enumerate(rated)}
     best = max(rated, key=lambda each: each[1] + late[each[0]], default=("", 0.0))
@@ -117,10 +115,7 @@ def extract_finding(question: str, passage: Passage) -> str:
 def _scored(
     question: str, passage: Passage, enough: float = 0.0, place: int = 1
 ) -> Iterator[tuple[str, float]]:
-    """The sentences of a document that is about the question, with their scores.
-
-    Each is scored with its neighbors: the answer is often beside the words of the question.
-    """
+    """The sentences of a document that is about the question, with their scores."""
     asked = dict.fromkeys(stems(question))
     strong = [word for word in asked if word not in _WEAK_WORDS] or asked
     weights = {word: min(len(word), _LONG_WORD) for word in strong}
@@ -133,6 +128,7 @@ def _scored(
     said = list(dict.fromkeys(sentences(without_markers(passage.text or passage.title))))
     words = [frozenset(() if is_instruction(each) else stems(each)) for each in said]
     title = frozenset(stems(passage.title))
+    # With its neighbors: the answer is often beside the words of the question.
     near = [share(title.union(*words[max(0, at - 1) : at + 2])) for at in range(len(said))]
     found = len(weights.keys() & title.union(*words))
     if max(near, default=0.0) + _EACH_WORD * found <= enough:

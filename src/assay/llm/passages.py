@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-EXTRACTIVE = "extractive"
-"""The name of the answerer that needs no model; as a judge, no model."""
-
+EXTRACTIVE = "extractive"  # the name of the answerer that needs no model
 NOT_FOUND = "The documents do not answer this question."
 
 
@@ -49,11 +47,9 @@ class Answerer(Protocol):
     @property
     def name(self) -> str:
         """The kind of answerer: `extractive`, or the name of a provider."""
-        ...
 
     async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
         """An answer of at most `max_tokens` tokens, with citations."""
-        ...
 
 
 def not_found(model: str, *warnings: str) -> Answer:

@@ -17,12 +17,10 @@ from string import Template
 
 from assay.llm.passages import EXTRACTIVE, Answer, Passage, not_found
 
-ABSTAIN = "NOT FOUND"
-"""What prompts/answer_question.txt asks for if the documents have no answer."""
+ABSTAIN = "NOT FOUND"  # what prompts/answer_question.txt asks for without an answer
 EMPTY_REPLY = "the model's reply was empty"
 NO_CITATION = "the answer cites no source"
-NO_MODEL = f"{EXTRACTIVE}:none"
-"""The name of what writes without a model, as `writer_origin` takes it."""
+NO_MODEL = f"{EXTRACTIVE}:none"  # as `writer_origin` takes it
 _CODE_LENGTH = 8
 
 
@@ -86,8 +84,7 @@ _DELIMITER = re.compile(
     r"<(?=[^\w<>]*+(?:question|answer|fact|statement|document|title)\b)", re.IGNORECASE
 )
 
-SYSTEM = load_prompt("answer_system").template
-"""The system prompt for a cited answer."""
+SYSTEM = load_prompt("answer_system").template  # for a cited answer
 
 
 def question_prompt(question: str, passages: Sequence[Passage]) -> str:
@@ -97,16 +94,12 @@ def question_prompt(question: str, passages: Sequence[Passage]) -> str:
     """
     documents = []
     for place, passage in enumerate(passages, 1):
-        title = f"<title>{_quoted(passage.title)}</title>\n" if passage.title else ""
-        shown = f"{title}{_quoted(passage.text)}"
+        title, text = (_DELIMITER.sub("‹", part) for part in (passage.title, passage.text))
+        shown = f"<title>{title}</title>\n{text}" if title else text
         documents.append(f'<document number="{place}">\n{shown}\n</document>')
     return load_prompt("answer_question").fill(
-        documents="\n\n".join(documents), question=_quoted(question)
+        documents="\n\n".join(documents), question=_DELIMITER.sub("‹", question)
     )
-
-
-def _quoted(text: str) -> str:
-    return _DELIMITER.sub("‹", text)
 
 
 # [1], [1, 3], [1-3], [doc 1], 【1】, [1][3] and [1], [3]: models write all of them. Adjacent ones

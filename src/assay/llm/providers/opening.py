@@ -74,7 +74,7 @@ class CachedProvider:
     """The `LLMProvider` that `open_provider` returns.
 
     May be used from one event loop after another, as the tests of a pytest session do, but by one
-    at a time. `BudgetExceeded` is raised before `max_cost`, in US dollars, is exceeded.
+    at a time. Raises `BudgetExceeded` before `max_cost` is exceeded.
     """
 
     def __init__(
@@ -129,13 +129,12 @@ class CachedProvider:
         return replace(reply, text=without_thought(reply.text))
 
     async def _ask(self, prompt: str, max_tokens: int) -> Completion:
-        def timed_out(seconds: float) -> ProviderError:
-            message = f"{self.name} did not answer within {seconds:g} s"
-            return ProviderError(ProviderFailure.TIMEOUT, message)
-
         try:
             return await self.retries.run(
-                lambda: self._model.complete(prompt, max_tokens), on_timeout=timed_out
+                lambda: self._model.complete(prompt, max_tokens),
+                on_timeout=lambda seconds: ProviderError(
+                    ProviderFailure.TIMEOUT, f"{self.name} did not answer within {seconds:g} s"
+                ),
             )
         except ProviderError as error:
             if not error.retryable:
@@ -173,16 +172,10 @@ def open_provider(
 ) -> CachedProvider:
     """The provider that `spec` names, else `RAG_EVAL_PROVIDER`, else Ollama.
 
-    Nothing is called before the first prompt.
-
-    Parameters:
-        spec: `ollama[:MODEL[@URL]]`, `anthropic[:MODEL]`, `openai:MODEL[@URL]` or `gguf[:FILE]`.
-        max_cost: a budget in US dollars.
-        concurrency: calls at the same time; by default 4, and 1 for a model on this machine, which
-            has one processor to share. Always 1 for a model in this process.
-        timeout: seconds for one attempt; by default 120, 600 on this machine, 1800 in this process.
-        cache: False asks again for replies that are cached.
-        retries: when to ask again, and how long one attempt may take.
+    `spec` is `ollama[:MODEL[@URL]]`, `anthropic[:MODEL]`, `openai:MODEL[@URL]` or `gguf[:FILE]`,
+    `max_cost` a budget in US dollars. `concurrency` is 4 by default, and 1 for a model on this
+    machine; `timeout` of one attempt 120 s, 600 on this machine, 1800 in this process. Without
+    `cache`, replies that are cached are asked for again.
     """
     named = reveal(spec or configured_spec() or "ollama")
     model = open_model(named)

@@ -20,11 +20,9 @@ class LLMProvider(Protocol):
     @property
     def name(self) -> str:
         """`KIND:MODEL`, for reports."""
-        ...
 
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         """The model's reply to `prompt`, of at most `max_tokens` tokens."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +48,16 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """`KIND:MODEL`."""
-        ...
 
     @property
     def identity(self) -> str:
         """The name, with the address or whatever else tells two models of one name apart."""
-        ...
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The reply at temperature 0, if the model allows it. Raises `ProviderError`."""
-        ...
 
     async def close(self) -> None:
         """Free connections and memory."""
-        ...
 
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL | re.IGNORECASE)
