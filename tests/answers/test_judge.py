@@ -17,7 +17,7 @@ from assay.answers.judge import (
 from assay.data import Fact
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
-from assay.llm.prompt import delimited, delimiter_code
+from assay.llm.prompt import delimiter_code
 
 T, F = "TRUE", "FALSE"
 
@@ -80,14 +80,6 @@ def test_the_code_of_the_marks_cannot_be_foreseen_by_the_material() -> None:
     prompt = correctness_prompt("q", attack, "r")
     assert f"carry the code {code}" not in prompt
     assert f"</answer {code}>" not in prompt
-
-
-@pytest.mark.parametrize("filling", [" ", "\n", " / ", "<", "\u200b"])
-def test_a_mark_is_broken_in_good_time_however_much_stands_in_it(filling: str) -> None:
-    """With a bad pattern this takes hours, and with a bounded one the mark stays."""
-    inside = filling * (500_000 // len(filling))
-    assert "‹" not in delimited("answer", "c", f"<{inside}x")
-    assert "‹" in delimited("answer", "c", f"<{inside}/answer>")
 
 
 def test_the_question_is_the_one_of_the_design() -> None:

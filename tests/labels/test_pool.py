@@ -14,11 +14,9 @@ from assay.data import Dataset, load_dataset
 from assay.errors import DataError, UsageError
 from assay.labels import pool as pool_module
 from assay.labels.pool import (
-    TABLE_GRADER,
     GradedPool,
     PassagePair,
     choose_pairs,
-    combine_labels,
     grade_agreement,
     grader_agreement,
     read_pool,
@@ -82,18 +80,6 @@ def test_half_a_line_of_a_killed_writer_is_cut_before_the_next(table: Path) -> N
     assert GradedPool(table).grades() == pool.grades() == {"Bob": {pool.pairs[2].name: 1}}
 
 
-def test_a_table_goes_out_and_in_again(table: Path, tmp_path: Path) -> None:
-    pool = GradedPool(table)
-    pool.save("Ann", pool.pairs[0].name, 3)
-    pool.save("Ann", pool.pairs[5].name, 0)
-    filled = tmp_path / "ann.csv"
-    filled.write_bytes(pool.table("Ann"))
-    pairs, labels = read_pool(filled)
-    assert pairs == pool.pairs
-    assert labels == pool.grades_of("Ann")
-    assert GradedPool(filled).grades() == {TABLE_GRADER: labels}
-
-
 def test_agreement_of_people_and_of_a_model() -> None:
     """Model: 0.75 agree; by chance 0.5 * 0.5 + 0.5 * 0.5; kappa 0.5."""
     names = [("q", str(n)) for n in range(8)]
@@ -109,12 +95,6 @@ def test_agreement_of_people_and_of_a_model() -> None:
     assert found.confusion["0"] == {"0": 1, "1": 0, "2": 1, "3": 0}
     assert found.weighted_kappa is None  # people have two grades, the model four
     assert grade_agreement([3, 0, 1, 2], [3, 0, 1, 2]).weighted_kappa == 1
-
-
-def test_the_median_counts_the_lower_one_of_two() -> None:
-    one, other = ("q", "d"), ("q", "e")
-    assert combine_labels([{one: 2}, {one: 0}, {one: 3, other: 1}]) == {one: 2, other: 1}
-    assert combine_labels([{one: 2}, {one: 0}]) == {one: 0}
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,9 @@ from assay.answers.references import read_references
 from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_beir
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 from assay.labels.reference_writing import (
     ExtractWriter,
-    choose_queries,
     expected_ids,
     ranked_documents,
 )
@@ -48,13 +47,6 @@ def test_documents_come_by_grade_then_in_the_order_of_the_judgments(drinks: Data
     assert [document.id for document in found] == ["d", "a", "c", "e"]
     assert expected_ids(drinks, "test", "q1") == ("gone", "d", "a")
     assert expected_ids(drinks, "test", "q2") == ("b",)
-
-
-def test_queries_are_drawn_or_all_that_are_judged(drinks: Dataset) -> None:
-    assert [query.id for query in choose_queries(drinks, "test")] == ["q1", "q2"]
-    assert len(choose_queries(drinks, "test", number=1, seed=7)) == 1
-    with pytest.raises(UsageError, match=r"must be from 1 to 2, .* got 3"):
-        choose_queries(drinks, "test", number=3)
 
 
 def test_an_extract_is_refused_if_the_answer_takes_several_documents() -> None:
@@ -136,8 +128,8 @@ def test_resuming_writes_what_is_missing_and_changes_nothing_else(
     ("arguments", "message"),
     [
         (["--provider", "anthropic"], "set ANTHROPIC_API_KEY"),
-        (["--provider", "magic"], "unknown provider 'magic'"),
         (["--split", "train"], "has no split 'train'"),
+        (["--num-queries", "3"], "must be from 1 to 2"),
         (["--nuggets"], "extracted by a model: add --provider"),
     ],
 )
@@ -240,7 +232,6 @@ def test_a_candidate_without_support_is_rejected(
             "the model does not find it supported",
         ),
         (lambda prompt: "Sure! Here are some facts.", "the reply was not the JSON"),
-        (lambda prompt: "[]", "the reply was not the JSON"),
         (
             lambda prompt: (
                 '["vital"]' if prompt.startswith("Decide for") else nugget_model.reply(prompt)

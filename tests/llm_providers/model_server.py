@@ -13,11 +13,9 @@ WAITS = -1
 """In place of a status: take the request and say nothing until the server stops."""
 
 
-def _reply(path: str, body: dict[str, Any], text: str) -> dict[str, Any]:
+def _reply(path: str, text: str) -> dict[str, Any]:
     if path == "/api/chat":
         return {
-            "model": body["model"],
-            "created_at": "2026-01-01T00:00:00Z",
             "message": {"role": "assistant", "content": text},
             "done": True,
             "done_reason": "stop",
@@ -26,27 +24,13 @@ def _reply(path: str, body: dict[str, Any], text: str) -> dict[str, Any]:
         }
     if path == "/v1/messages":
         return {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": body["model"],
             "content": [{"type": "text", "text": text}],
             "stop_reason": "end_turn",
-            "stop_sequence": None,
             "usage": {"input_tokens": 12, "output_tokens": 3},
         }
     return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "model": body["model"],
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": text},
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
+        "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 3},
     }
 
 
@@ -83,7 +67,7 @@ class ModelServer(JsonServer):
             self._inside -= 1
         prompt = request.body["messages"][0]["content"]
         text = self.reply(prompt) if self.reply else self.text
-        good = {**_reply(request.path, request.body, text), **self.patch}
+        good = {**_reply(request.path, text), **self.patch}
         status, extra, content = fault or (200, {}, good)
         if status == WAITS:
             self._closing.wait(30)

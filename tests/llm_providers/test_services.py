@@ -111,19 +111,6 @@ async def test_a_service_that_says_nothing_is_given_up(
     assert "within 0.3 s" in str(error)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_nobody_at_the_address_is_told(
-    kind: str,
-    opened: OpenProvider,
-    monkeypatch: pytest.MonkeyPatch,
-    server: ModelServer,
-) -> None:
-    server.url = "http://127.0.0.1:9"
-    error = await failure(opened(kind))
-    assert error.kind is ProviderFailure.CONNECTION
-    assert "cannot be reached (connection refused)" in str(error)
-
-
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_a_key_is_sent_and_never_told(
     kind: str,
