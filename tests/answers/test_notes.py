@@ -1,6 +1,7 @@
 """The bundled notes: what their own reference answers score, and what wrong answers do not."""
 
 import asyncio
+import runpy
 from pathlib import Path
 from statistics import fmean
 
@@ -8,6 +9,7 @@ import pytest
 
 from assay.answers.answer_metrics import measure_answers
 from assay.answers.case import AnswerCase
+from assay.answers.checks import check_lists
 from assay.answers.diagnosis import Counterfactuals, diagnose, summarize_diagnoses
 from assay.answers.outcome import correct
 from assay.data import Dataset, load_dataset
@@ -99,3 +101,12 @@ def test_a_whole_run_without_a_model_is_measured_and_diagnosed(notes: Dataset) -
     assert report.wrong == sum(report.counts.values()) == wrong
     assert sum(report.points.values()) == pytest.approx(100 * wrong / len(ours))
     assert report.sentence.startswith("Fix generation first: it explains")
+
+
+def test_the_checks_state_the_false_alarm_rates_that_are_measured(notes: Dataset) -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "answer_checks.py"))
+    stated = {each.id: each.false_rate for checks in check_lists() for each in checks}
+    measured = script["measured_rates"](notes)
+    assert measured.keys() == {name for name, rate in stated.items() if rate}
+    for name, (rate, _, _) in measured.items():
+        assert rate <= stated[name] + 0.0005 <= rate + 0.003, name

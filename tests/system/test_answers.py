@@ -51,6 +51,24 @@ def test_a_fault_in_two_of_twenty_four_answers_is_told(
     assert "Nothing to fix" not in answers["diagnosis"]["sentence"]
 
 
+def test_what_a_false_alarm_may_explain_is_worth_reading(assay: Assay, tmp_path: Path) -> None:
+    rows = [row(number, relevant=[f"doc-{number}"]) for number in range(24)]
+    rows[7]["answer"] += " Penguins receive a discount in winter."
+    done = assay("score", write(tmp_path, rows))
+    said = " ".join(done.stdout.split())
+    assert "worth reading 1 of 24 answers say something that nothing shown supports" in said
+    assert "Nothing to fix" not in said
+    rows[7]["answer"] = row(7)["answer"]
+    assert "Nothing to fix: all 24" in assay("score", write(tmp_path, rows)).stdout
+
+
+def test_answers_in_another_language_get_a_note(assay: Assay, tmp_path: Path) -> None:
+    said = "Der Saal hat {} Plätze, und die Türen werden am Abend nicht mehr geöffnet."
+    rows = [row(number, answer=said.format(120 + 10 * number)) for number in range(6)]
+    done = assay("score", write(tmp_path, rows))
+    assert "most answers are in German" in " ".join(done.stdout.split())
+
+
 def test_right_answers_without_a_list_of_needed_documents_are_not_from_memory(
     assay: Assay, tmp_path: Path
 ) -> None:

@@ -176,8 +176,8 @@ def _citations() -> tuple[Check, ...]:
         unsafe("cites-unknown", "cite a document that does not exist", _cites_unknown),
         unsafe("cites-unshown", "cite a document that was not shown", _cites_unshown),
         unsafe("cites-nothing", "cite nothing", _cites_nothing),
-        unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.02),
-        unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.03),
+        unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.023),
+        unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.034),
         unsafe(
             "cites-twice",
             "cite a document twice",
@@ -212,7 +212,7 @@ def _answer(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
             "answers-unanswerable",
             "were answered instead of declined",
             lambda case: case.said if outcome(case).is_wrong else None,
-            0.01,
+            0.056,
             covers=lambda case: not case.answerable,
             what="unanswerable questions",
         ),
@@ -222,7 +222,7 @@ def _answer(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
         Check("wrong-value", "give a wrong value", _wrong_value, 0.03),
         Check("incomplete", "are incomplete although all was shown", _incomplete, 0.01),
         unsafe("from-memory", "are right although nothing shown has it", _from_memory, 0.01),
-        unsafe("unsupported", "say something that nothing shown supports", run.unsupported, 0.11),
+        unsafe("unsupported", "say something that nothing shown supports", run.unsupported, 0.095),
         Check("wrong", "are wrong although the answer was shown", _wrong, 0.01),
     )
 
