@@ -50,7 +50,7 @@ class JsonServer:
                     self.end_headers()
                     self.wfile.write(content)
 
-            do_GET = do_POST
+            do_GET = do_PUT = do_DELETE = do_POST
 
             def finish(self) -> None:
                 super().finish()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.nextcloud.notes_server import Fault, NotesServer, StoredNote
+from tests.nextcloud.notes_server import Fault, NotesServer, NoteStore, StoredNote
 
 from assay.data.dataset import Document
 from assay.errors import DataError
@@ -200,9 +200,9 @@ async def test_cleaning_up_leaves_notes_of_others_and_notes_elsewhere(notes: Not
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 
 
-def stored(document: Document, server: NotesServer) -> Note:
+def stored(document: Document, store: NoteStore) -> Note:
     planned = PlannedNote.of(document)
-    return Note.from_json(server.add(planned.title, planned.content, CATEGORY).data([]))
+    return Note.from_json(store.add(planned.title, planned.content, CATEGORY).data())
 
 
 @pytest.mark.parametrize("title", ["Statin use", "Why? How: so/and", "long " * 40])
@@ -215,14 +215,14 @@ def test_a_title_that_the_app_would_cut_is_kept_in_the_text(title: str) -> None:
 @given(IDS, st.text(max_size=150), st.text(max_size=80))
 def test_the_note_of_every_document_is_recognized(doc_id: str, title: str, text: str) -> None:
     document = Document(doc_id, title, text)
-    note = stored(document, NotesServer())
+    note = stored(document, NoteStore())
     assert PlannedNote.of(document).matches(note)
     assert marker_of(note.title) == doc_id
 
 
 def test_a_numbered_title_is_still_ours_and_another_is_not() -> None:
-    server, document = NotesServer(), Document("d1", "t" * 200, "Text.")
-    first, second = stored(document, server), stored(document, server)
+    store, document = NoteStore(), Document("d1", "t" * 200, "Text.")
+    first, second = stored(document, store), stored(document, store)
     assert second.title != first.title
     assert PlannedNote.of(document).matches(second)
     assert not PlannedNote.of(Document("d1", "Title", "Text.")).matches(second)
