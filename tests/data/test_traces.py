@@ -76,13 +76,11 @@ def test_the_lines_of_a_collector_belong_together(tmp_path: Path) -> None:
 
 
 def test_the_genai_conventions_are_read() -> None:
-    asked = json.dumps(
-        [
-            {"role": "system", "parts": [{"type": "text", "content": "Be short."}]},
-            {"role": "user", "parts": [{"type": "text", "content": "How long?"}]},
-        ]
-    )
-    said = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "3 min."}]}])
+    def message(role: str, text: str) -> dict[str, Any]:
+        return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+    asked = json.dumps([message("system", "Be short."), message("user", "How long?")])
+    said = json.dumps([message("assistant", "3 min.")])
     documents = json.dumps([{"id": "tea", "content": TEA["text"], "score": 0.9}])
     spans = [
         span("a", start=1),
