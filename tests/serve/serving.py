@@ -2,16 +2,13 @@
 
 import asyncio
 import json
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
 import uvicorn
 from starlette.types import ASGIApp
-from tests import forked
 
 from assay.progress import Progress
 from assay.serve.listening import GracefulServer, bind, url_of
@@ -58,20 +55,6 @@ async def serving(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await task
-
-
-@contextmanager
-def started(
-    *arguments: str, folder: Path, **variables: str
-) -> Iterator[tuple[forked.ForkedProcess, str]]:
-    """`assay serve` as users start it, and its address; `log` in `folder` has its stderr."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
-    command = (forked.ASSAY, "serve", *arguments)
-    with (
-        (folder / "log").open("w") as log,
-        forked.started(*command, cwd=folder, env=kept | variables, stderr=log) as process,
-    ):
-        yield process, process.stdout.readline().strip()
 
 
 def request_1_0(

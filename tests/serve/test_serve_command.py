@@ -1,18 +1,32 @@
 """The commands as users start them: processes of their own."""
 
 import json
-import os
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from tests import forked
-from tests.serve.serving import started
+from tests.system.running import environment
 
 from assay.errors import UsageError
 from assay.serve.listening import check_exposure
+
+
+@contextmanager
+def started(
+    *arguments: str, folder: Path, **variables: str
+) -> Iterator[tuple[forked.ForkedProcess, str]]:
+    """`assay serve` and its address; the file `log` has its stderr."""
+    command, env = (forked.ASSAY, "serve", *arguments), environment(**variables)
+    with (
+        (folder / "log").open("w") as log,
+        forked.started(*command, cwd=folder, env=env, stderr=log) as process,
+    ):
+        yield process, process.stdout.readline().strip()
 
 
 @pytest.mark.parametrize("kind", ["purple", "green"])
@@ -48,7 +62,7 @@ def test_a_download_that_goes_on_does_not_hold_up_the_end(
     options = ("--mode", "bm25", "--stop-with-stdin") if kind == "purple" else ()
     with socket.create_server(("127.0.0.1", 0)) as mute:
         archive = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        variables = {"ASSAY_BEIR_URL": archive, "NFCORPUS_ARCHIVE": "", "XDG_CACHE_HOME": "cache"}
+        variables = {"ASSAY_BEIR_URL": archive, "NFCORPUS_ARCHIVE": "", "ASSAY_CACHE": "cache"}
         arguments = (kind, *options, "--port", "0", "--dataset", "nfcorpus")
         with started(*arguments, folder=tmp_path, **variables) as (process, url):
             ready = httpx.get(f"{url}/health/ready", trust_env=False)
@@ -84,9 +98,8 @@ def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Pat
     ids=lambda command: command[0],
 )
 def test_no_server_listens_beyond_this_machine_without_a_token(command: list[str]) -> None:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
     arguments = ("serve", *command, "--host", "0.0.0.0", "--port", "0")
-    done = forked.run(forked.ASSAY, *arguments, env=kept)
+    done = forked.run(forked.ASSAY, *arguments, env=environment())
     assert done.returncode == 2, done.stderr
     assert "error: --host 0.0.0.0" in done.stderr
     assert ("--open" in done.stderr) == (command != ["ui"])

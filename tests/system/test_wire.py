@@ -10,6 +10,7 @@ import httpx
 import mcp
 import pytest
 from mcp.client.streamable_http import streamable_http_client
+from tests.serve.serving import NEW, request_0_3, request_1_0
 from tests.system.running import serving
 
 NOTES = ("--dataset", "notes")
@@ -69,27 +70,9 @@ def test_the_card(
     assert card["supportedInterfaces"][0]["url"].rstrip("/") == urls[name]
 
 
-def old_call(content: Any, method: str = "message/send", *, data: bool = False) -> dict[str, Any]:
-    """A call of A2A 0.3."""
-    text = {"kind": "text", "text": json.dumps(content)}
-    part = {"kind": "data", "data": content} if data else text
-    message = {"kind": "message", "messageId": "m1", "role": "user", "parts": [part]}
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
-
-
-def new_call(content: Any, method: str = "SendMessage", *, data: bool = False) -> dict[str, Any]:
-    """A call of A2A 1.0."""
-    part = {"data": content} if data else {"text": json.dumps(content)}
-    message = {"messageId": "m1", "role": "ROLE_USER", "parts": [part]}
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
-
-
-NEW = {"A2A-Version": "1.0"}
-
-
 @pytest.mark.parametrize("data", [False, True])
 def test_purple_answers_a2a_0_3(http: httpx.Client, urls: dict[str, str], data: bool) -> None:
-    reply = http.post(urls["purple"], json=old_call(REFERENCE, data=data)).json()
+    reply = http.post(urls["purple"], json=request_0_3(REFERENCE, as_data=data)).json()
     task = reply["result"]
     assert (task["kind"], task["status"]["state"]) == ("task", "completed")
     (artifact,) = task["artifacts"]
@@ -102,7 +85,7 @@ def test_purple_answers_a2a_0_3(http: httpx.Client, urls: dict[str, str], data: 
 
 @pytest.mark.parametrize("data", [False, True])
 def test_purple_answers_a2a_1_0(http: httpx.Client, urls: dict[str, str], data: bool) -> None:
-    reply = http.post(urls["purple"], json=new_call(REFERENCE, data=data), headers=NEW).json()
+    reply = http.post(urls["purple"], json=request_1_0(REFERENCE, as_data=data), headers=NEW).json()
     task = reply["result"]["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     (artifact,) = task["artifacts"]
@@ -119,7 +102,7 @@ def events_of(http: httpx.Client, url: str, body: Any, **headers: str) -> list[A
 
 
 def test_purple_streams_a2a_0_3(http: httpx.Client, urls: dict[str, str]) -> None:
-    events = events_of(http, urls["purple"], old_call(REFERENCE, "message/stream"))
+    events = events_of(http, urls["purple"], request_0_3(REFERENCE, "message/stream"))
     results = [event["result"] for event in events]
     assert [each["kind"] for each in results].count("artifact-update") == 1
     assert results[-1]["kind"] == "status-update"
@@ -127,7 +110,7 @@ def test_purple_streams_a2a_0_3(http: httpx.Client, urls: dict[str, str]) -> Non
 
 
 def test_purple_streams_a2a_1_0(http: httpx.Client, urls: dict[str, str]) -> None:
-    body = new_call(REFERENCE, "SendStreamingMessage")
+    body = request_1_0(REFERENCE, "SendStreamingMessage")
     events = events_of(http, urls["purple"], body, **NEW)
     results = [event["result"] for event in events]
     assert sum("artifactUpdate" in each for each in results) == 1
@@ -147,7 +130,7 @@ def test_purple_streams_a2a_1_0(http: httpx.Client, urls: dict[str, str]) -> Non
 def test_an_invalid_request_ends_its_task(
     http: httpx.Client, urls: dict[str, str], name: str, state: str, content: Any
 ) -> None:
-    task = http.post(urls[name], json=old_call(content)).json()["result"]
+    task = http.post(urls[name], json=request_0_3(content)).json()["result"]
     assert task["status"]["state"] == state
     assert task["status"]["message"]["parts"]
 
@@ -160,7 +143,7 @@ def order(urls: dict[str, str], **config: Any) -> dict[str, Any]:
 
 
 def test_green_evaluates_over_a2a(http: httpx.Client, urls: dict[str, str]) -> None:
-    body = old_call(order(urls, num_queries=3, random_seed=7, top_k=10, unknown=1))
+    body = request_0_3(order(urls, num_queries=3, random_seed=7, top_k=10, unknown=1))
     task = http.post(urls["green"], json=body).json()["result"]
     assert task["status"]["state"] == "completed"
     (artifact,) = [each for each in task["artifacts"] if each["name"] == "Evaluation Results"]
