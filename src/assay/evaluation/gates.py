@@ -8,7 +8,7 @@ paired difference must lie above the margin, not only the difference itself.
 import math
 import operator
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,13 +40,12 @@ from assay.report.numbers import counted, difference, figure, interval
 from assay.run.comparison import ComparedRun
 from assay.run.config import RunConfig
 from assay.run.folder import LATEST, RunFolder, find_run, folder_at, list_runs
-from assay.run.listing import RunLine, list_lines
+from assay.run.listing import list_lines
 from assay.run.models import (
     GATE_SHAPE,
     Comparison,
     GateResult,
     Report,
-    RunHeader,
     RunState,
     is_answered,
 )
@@ -446,7 +445,7 @@ def with_reference(
     if reference is None and config.allow_first_run:
         return replace(evaluation, gates=[gate for gate in evaluation.gates if not gate.reference])
     if reference is None:
-        known = {name for _, line in _newest_first(out) for name in (line.label, line.branch)}
+        known = {name for line in list_lines(out) for name in (line.label, line.branch)}
         raise RunError(
             f"no run under {out} has the label, branch or name {config.compare_to!r}; for a first "
             f"one add --allow-first-run{did_you_mean(config.compare_to, filter(None, known))}"
@@ -540,24 +539,24 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Ref
         return ReferenceRun(folder, problem=_unusable(folder.name, folder.read_report()))
     own = "" if resumed is None else resumed.name
     target = redact_target(evaluation.config.target)
-    skipped: list[tuple[RunFolder, str]] = []
+    lines = {line.name: line for line in list_lines(out) if name in (line.label, line.branch)}
+    skipped: list[tuple[RunFolder, str]] = []  # newer than the best one
     best: tuple[tuple[bool, int, bool], RunFolder] | None = None
-    for folder, line in _newest_first(out):
-        if line.name == own or name not in (line.label, line.branch):
+    for folder in reversed(list(list_runs(out))):
+        line = lines.get(folder.name)
+        if line is None or line.name == own or line.baseline_of or line.state == RunState.RUNNING:
             continue
         try:
-            header, state = folder.read_header(), folder.state()
-            if header.baseline_of is not None or state == RunState.RUNNING:
-                continue
-            if problem := _unusable(folder.name, folder.read_report()):
-                skipped += [(folder, problem)] if best is None else []
-                continue
-        except RunError:  # a damaged or unfinished run is not one to compare with
-            skipped += [(folder, f"{folder.name} has no report")] if best is None else []
+            report = folder.read_report()
+            problem = _unusable(folder.name, report)
+        except RunError:
+            problem = f"{folder.name} has no report"
+        if problem:
+            skipped += [(folder, problem)] if best is None else []
             continue
-        wanted_target = line.label == name or header.config.target == target
-        same_documents = header.dataset.fingerprint == evaluation.dataset.fingerprint
-        fit = (wanted_target, -_differences(header, evaluation), same_documents)
+        wanted_target = line.label == name or report.config.target == target
+        same_documents = report.dataset.fingerprint == evaluation.dataset.fingerprint
+        fit = (wanted_target, -_differences(report, evaluation), same_documents)
         if best is None or fit > best[0]:
             best = (fit, folder)
         if fit == (True, 0, True):
@@ -610,19 +609,11 @@ def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
     return replace(reference, run=run)
 
 
-def _newest_first(out: Path) -> Iterator[tuple[RunFolder, RunLine]]:
-    """The runs with their lines of the cached list."""
-    lines = {line.name: line for line in list_lines(out)}
-    for folder in reversed(list(list_runs(out))):
-        if folder.name in lines:
-            yield folder, lines[folder.name]
-
-
-def _differences(header: RunHeader, evaluation: "Evaluation") -> int:
+def _differences(report: Report, evaluation: "Evaluation") -> int:
     """How many settings that decide what is asked and measured differ from the plan."""
-    ours, theirs, dataset = evaluation.config, header.config, evaluation.dataset
-    same_data = header.dataset.fingerprint == dataset.fingerprint
-    differs = [not (same_data or header.dataset.labels == dataset.labels_fingerprint)]
+    ours, theirs, dataset = evaluation.config, report.config, evaluation.dataset
+    same_data = report.dataset.fingerprint == dataset.fingerprint
+    differs = [not (same_data or report.dataset.labels == dataset.labels_fingerprint)]
     names = ["split", "top_k", "num_queries", "shard_index", "num_shards"]
     names += [] if ours.num_queries is None else ["seed"]
     differs += [getattr(theirs, name) != getattr(ours, name) for name in names]
