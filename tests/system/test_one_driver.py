@@ -126,11 +126,11 @@ def by_ray(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, 
 
 def by_resuming(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
     by_command(agent, folder, *options, code=code)
-    latest = max(folder.glob("runs/2*"))
-    calls = latest / "calls.jsonl"
+    (ended,) = (path for path in folder.glob("runs/2*") if "main" not in path.name)
+    calls = ended / "calls.jsonl"
     calls.write_bytes(b"".join(calls.read_bytes().splitlines(keepends=True)[:11]))
-    (latest / "report.json").unlink()
-    return command(folder, "eval", "--resume", "latest", code=code)
+    (ended / "report.json").unlink()
+    return command(folder, "eval", "--resume", ended.name, code=code)
 
 
 Driver = Callable[..., dict[str, Any]]
