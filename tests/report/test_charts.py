@@ -113,7 +113,7 @@ def points(number: int = 6) -> list[RunLine]:
 
 def drawn(number: int = 6, figure: str = "ndcg@5") -> ElementTree.Element:
     trend = build_trend(points(number), figure)
-    return parse(trend_chart(trend, lambda line: f"/runs/{line.name}"))
+    return parse(trend_chart(trend))
 
 
 def test_every_run_of_a_trend_is_a_point_that_leads_to_it() -> None:

@@ -386,10 +386,10 @@ def branches_of(trend: TargetTrend) -> list[str]:
     return sorted(newest, key=lambda branch: (branch not in main, -newest[branch]))
 
 
-def trend_chart(trend: TargetTrend, link: Callable[[RunLine], str]) -> Markup:
+def trend_chart(trend: TargetTrend) -> Markup:
     """A figure over time: a line for each branch where runs compare, gates, and what changed.
 
-    `trend` has at least one run; `link` says where each leads to.
+    `trend` has at least one run; a point leads to its page.
     """
     name, title = trend.figure, figure_title(trend.figure)
     colors = {branch: number for number, branch in enumerate(branches_of(trend)[:MAX_SERIES])}
@@ -419,11 +419,24 @@ def trend_chart(trend: TargetTrend, link: Callable[[RunLine], str]) -> Markup:
         mark = series_mark(colors[series.branch], across(found.moment), up(value.mean), state)
         words = f"{title} {figure_words(name, value.mean)}, {run_words(found)}"
         words += ", gate failed" if has_failed else ""
-        parts.append(point(mark, words, link(found), stop=len(dots) <= _MAX_STOPS))
+        parts.append(point(mark, words, f"/runs/{found.name}", stop=len(dots) <= _MAX_STOPS))
     parts += _run_labels([found for _, found in dots], name, across, up)
     first, newest = (figure_words(name, trend.points[at].values[name].mean) for at in (0, -1))
     says = f"{title} over {counted(len(trend.points), 'run')}: from {first} to {newest}"
-    return drawing(_TREND_WIDTH, _TREND_HEIGHT, parts, says, "trend")
+    plot = drawing(_TREND_WIDTH, _TREND_HEIGHT, parts, says, "trend")
+    rows = [
+        (
+            moment(found.started or ""),
+            found.branch_title,
+            (found.git_commit or "")[:7],
+            found.label or "",
+            figure_words(name, found.values[name].mean),
+            interval(found.values[name].low, found.values[name].high),
+        )
+        for found in reversed(trend.points)
+    ]
+    headings = ("Started", "Branch", "Commit", "Label", title, "95% interval")
+    return chart(f'<div class="scroll newest">{plot}</div>', headings, rows)
 
 
 def _height_scale(trend: TargetTrend, shown: Sequence[TrendSeries]) -> Scale:

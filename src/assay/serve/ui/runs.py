@@ -3,9 +3,9 @@
 import asyncio
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import ceil, floor
-from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -17,11 +17,10 @@ from assay.evaluation.leaderboard import make_boards
 from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
-from assay.report.numbers import counted, interval, moment
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search, sort_lines
 from assay.run.models import RunState
-from assay.run.trend import build_trend, is_score, oldest_first, sample_words
+from assay.run.trend import TargetTrend, build_trend, is_score, oldest_first, sample_words
 from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.grade import grade_runs
 
@@ -82,28 +81,33 @@ async def runs_page(request: Request) -> Response:
         "has failures": [line for line in found if line.failed],
     }
     shown = chips.get(asked["only"], found)
-    values: dict[str, Any] = {
-        "asked": asked,
-        "problem": problem,
-        "chips": {"": len(found)} | {name: len(lines) for name, lines in chips.items()},
-        "total": len(ui.index.lines()),
-        "folder": ui.runs,
-        "change_of": ui.index.change,
-    }
+    page = partial(
+        ui.page,
+        request,
+        asked=asked,
+        problem=problem,
+        chips={"": len(found)} | {name: len(lines) for name, lines in chips.items()},
+        total=len(ui.index.lines()),
+        folder=ui.runs,
+        change_of=ui.index.change,
+    )
     if asked["view"] == "board":
         newest = oldest_first(newest_of_each_target(shown))
         boards = await asyncio.to_thread(make_boards, ui.runs, newest, asked["metric"])
-        ranked = [board for board in boards if board.places]
-        return ui.page(request, "board.html", boards=ranked, **values)
+        return page("board.html", boards=[board for board in boards if board.places])
     if asked["view"] == "groups":
-        values["groups"] = group_lines(shown)[:_MAX_GROUPS]
-        return ui.page(request, "groups.html", **values)
-    return ui.page(request, "runs.html", **values, **_list(request, ui, shown, asked["metric"]))
-
-
-def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> dict[str, Any]:
+        return page("groups.html", groups=group_lines(shown)[:_MAX_GROUPS])
     sort = request.query_params.get("sort", "-when")
-    lines = ui.index.sort(lines, sort)
+    return _list_page(page, request, ui.index.sort(shown, sort), sort, asked["metric"])
+
+
+def _list_page(
+    page: Callable[..., Response],
+    request: Request,
+    lines: Sequence[RunLine],
+    sort: str,
+    metric: str,
+) -> Response:
     values: dict[str, Estimate] = {}
     figures = Counter[str]()
     for point in oldest_first(lines if metric else lines[:PER_PAGE]):
@@ -119,19 +123,20 @@ def _list(request: Request, ui: Ui, lines: Sequence[RunLine], metric: str) -> di
     ends = [v.mean if end is None else end for v in shown for end in (v.low, v.high)]
     columns = [name for name in request.query_params.getlist("col") if name in COLUMNS] or USUAL
     headlines = Counter(line.metric for line in lines if line.metric)
-    return {
-        "lines": lines,
-        "pages": pages,
-        "sort": sort,
-        "values": values,
-        "axis": (floor(min(ends, default=0) * 10) / 10, ceil(max(ends, default=1) * 10) / 10),
-        "columns": [name for name in COLUMNS if name in columns],
-        "every_column": COLUMNS,
-        "sortable": SORTABLE,
-        "numeric": NUMERIC,
-        "metric": metric or (headlines.most_common(1)[0][0] if headlines else ""),
-        "metrics": [name for name, _ in figures.most_common(40)],
-    }
+    return page(
+        "runs.html",
+        lines=lines,
+        pages=pages,
+        sort=sort,
+        values=values,
+        axis=(floor(min(ends, default=0) * 10) / 10, ceil(max(ends, default=1) * 10) / 10),
+        columns=[name for name in COLUMNS if name in columns],
+        every_column=COLUMNS,
+        sortable=SORTABLE,
+        numeric=NUMERIC,
+        metric=metric or (headlines.most_common(1)[0][0] if headlines else ""),
+        metrics=[name for name, _ in figures.most_common(40)],
+    )
 
 
 async def act_on_chosen(request: Request) -> Response:
@@ -170,33 +175,32 @@ async def trends_page(request: Request) -> Response:
     """One chart of the set that the address names, else of the largest."""
     ui = ui_of(request)
     await ui.refresh()
-    return ui.page(request, "trend.html", **await asyncio.to_thread(_trend, ui, request))
+    return await asyncio.to_thread(_trend_page, ui, request)
 
 
-def _trend_sets(ui: Ui) -> list[dict[str, Any]]:
-    """Targets on data sets with their complete runs, newest first; most comparable runs first."""
+def _trend_sets(ui: Ui) -> list[list[RunLine]]:
+    """The complete runs of each target on each data set; the most comparable runs first."""
     sets: dict[tuple[str | None, ...], list[RunLine]] = {}
     for line in ui.index.lines(lambda line: line.state == RunState.COMPLETE):
         sets.setdefault((line.target, line.dataset, line.split), []).append(line)
-    largest = {
-        key: max((len(group) for group in group_lines(lines)), default=0)
-        for key, lines in sets.items()
-    }
-    return [
-        {"target": key[0], "dataset": key[1], "split": key[2], "lines": sets[key]}
-        for key in sorted(sets, key=lambda key: -largest[key])
-    ]
+
+    def size(lines: Sequence[RunLine]) -> int:
+        return max((len(group) for group in group_lines(lines)), default=0)
+
+    return sorted(sets.values(), key=size, reverse=True)
 
 
-def _trend(ui: Ui, request: Request) -> dict[str, Any]:
+def _trend_page(ui: Ui, request: Request) -> Response:
     asked = asked_for(request, "target", "dataset", "split", "metric", "branch", "since", "until")
-    sets = _trend_sets(ui)
-    names = [name for name in ("target", "dataset", "split") if asked[name]]
-    wanted = [found for found in sets if all(asked[name] == found[name] for name in names)]
-    values = {"sets": sets, "chosen": None, "asked": asked, "trend": None}
+    sets, names = _trend_sets(ui), ("target", "dataset", "split")
+    wanted = [
+        lines
+        for lines in sets
+        if all(asked[name] in ("", getattr(lines[0], name)) for name in names)
+    ]
     if not wanted:
-        return values
-    every = oldest_first(wanted[0]["lines"][:MAX_TREND])
+        return ui.page(request, "trend.html", sets=sets, chosen=None)
+    every = oldest_first(wanted[0][:MAX_TREND])
     points = [
         point
         for point in every
@@ -208,46 +212,25 @@ def _trend(ui: Ui, request: Request) -> dict[str, Any]:
     figures = list(dict.fromkeys(name for found in reversed(points) for name in found.values))
     headline = points[-1].metric if points else ""
     choices = [name for name in (asked["metric"], headline, *figures) if name in figures]
-    return values | {
-        "chosen": wanted[0],
-        "trend": trend_view(points, choices[0]) if choices else None,
-        "figure": (choices or [""])[0],
-        "figures": figures,
-        "branches": sorted({point.branch_title for point in every}),
-    }
+    return ui.page(
+        request,
+        "trend.html",
+        asked=asked,
+        sets=sets,
+        chosen=wanted[0][0],
+        trend=build_trend(points, choices[0]) if choices else None,
+        figures=figures,
+        branches=sorted({point.branch_title for point in every}),
+        newest_of_branches=_newest_of_branches,
+        sample_words=sample_words,
+    )
 
 
-def trend_view(points: Sequence[RunLine], name: str) -> dict[str, Any]:
-    """What the page shows of runs, oldest first; at least one of them has the figure.
-
-    `branches` have their newest run and the comparable run before it.
-    """
-    trend = build_trend(points, name)
-    rows = [
-        (
-            moment(found.started or ""),
-            found.branch_title,
-            (found.git_commit or "")[:7],
-            found.label or "",
-            charts.figure_words(name, found.values[name].mean),
-            interval(found.values[name].low, found.values[name].high),
-        )
-        for found in reversed(trend.points)
-    ]
-    headings = ("Started", "Branch", "Commit", "Label", charts.figure_title(name), "95% interval")
-    drawn = charts.trend_chart(trend, lambda line: f"/runs/{line.name}")
-    branches = []
+def _newest_of_branches(trend: TargetTrend) -> list[tuple[RunLine, RunLine | None]]:
+    """The newest run of each branch, and the comparable run before it."""
+    found = []
     for branch in charts.branches_of(trend):
-        series = [found for found in trend.series if found.branch == branch]
-        latest = max(series, key=lambda found: found.points[-1].moment).points
-        branches.append((latest[-1], latest[-2] if len(latest) > 1 else None))
-    more = len(branches) - charts.MAX_SERIES
-    changes = trend.changes[-charts.MAX_CHANGES :]
-    return {
-        "trend": trend,
-        "chart": charts.chart(f'<div class="scroll newest">{drawn}</div>', headings, rows),
-        "sample": sample_words(trend.comparable[-1]),
-        "branches": branches,
-        "more": counted(more, "more branch", "more branches") if more > 0 else "",
-        "changes": [(charts.run_words(found.point), found.words) for found in changes],
-    }
+        own = [series.points for series in trend.series if series.branch == branch]
+        latest = max(own, key=lambda points: points[-1].moment)
+        found.append((latest[-1], latest[-2] if len(latest) > 1 else None))
+    return found
