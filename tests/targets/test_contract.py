@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import CUT, Reply, Tamper, Tampered
@@ -15,8 +16,9 @@ from assay.contract.server import AgentService, ReportProgress, agent_app
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind
 from assay.llm.passages import Passage
-from assay.targets import open_target
-from assay.targets.contract import ContractAgent, OutputReader
+from assay.targets import Agent, open_target
+from assay.targets.contract import OutputReader
+from assay.targets.protocol import context_taker
 from assay.targets.target_kinds import OpenContext
 
 URL = "https://www.ncbi.nlm.nih.gov/pubmed/"
@@ -27,17 +29,14 @@ DATA = Dataset(
     {},
 )
 DEMO = agent_app(demo_service())
-LIMITS: Any = {"max_bytes": 100_000}
 
 
 @asynccontextmanager
 async def opened(
-    app: Any, task: str = "RAG_RETRIEVE", *, streaming: bool = False
-) -> AsyncIterator[ContractAgent]:
+    app: ASGIApp, task: str = "RAG_RETRIEVE", *, streaming: bool = False
+) -> AsyncIterator[Agent]:
     async with running(app) as url:
-        agent = ContractAgent(
-            url, task, streaming=streaming, documents=DATA.documents.values(), **LIMITS
-        )
+        agent = open_target(f"http:{url}={task}{'#stream' * streaming}", OpenContext(DATA))
         await agent.open()
         try:
             yield agent
@@ -185,16 +184,17 @@ def answering(search: bool) -> Any:
 async def test_an_answer_can_be_asked_for_from_documents_of_our_choice() -> None:
     passages = [Passage("MED-1", "Tea", "Green tea."), Passage("MED-2", "", "Salt.")]
     async with opened(answering(search=False), "RAG_ANSWER") as agent:
-        assert agent.takes_context
-        answer = await agent.answer_from("What?", passages)
+        taker = context_taker(agent)
+        assert taker is not None
+        answer = await taker.answer_from("What?", passages)
     assert (answer.doc_ids, answer.answer) == (("MED-1", "MED-2"), "Green tea. Salt.")
     assert answer.citations == ("MED-1",)
 
 
 async def test_an_agent_that_searches_instead_is_not_believed() -> None:
     async with opened(answering(search=True), "RAG_ANSWER") as agent:
-        with pytest.raises(
-            AgentFailure, match="instead of answering from the given grounding"
-        ) as raised:
-            await agent.answer_from("What?", [Passage("MED-1", "", "Tea.")])
+        taker = context_taker(agent)
+        assert taker is not None
+        with pytest.raises(AgentFailure, match="instead of answering from the given") as raised:
+            await taker.answer_from("What?", [Passage("MED-1", "", "Tea.")])
     assert raised.value.kind is FailureKind.INVALID_ANSWER

@@ -342,7 +342,12 @@ class FollowedSearches(SearchRecorder):
             headers = {"Range": f"bytes={start}-"}
             limit = _MAX_RECORD_BYTES
             reply = await fetch(
-                self._http, "GET", self._place, headers=headers, timeout=_READ_SECONDS, limit=limit
+                self._http,
+                "GET",
+                self._place,
+                headers=headers,
+                timeout=_READ_SECONDS,
+                max_bytes=limit,
             )
             if reply.status not in (200, 206, 416):  # 416: nothing new
                 raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {reply.status}")

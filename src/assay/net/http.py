@@ -7,8 +7,8 @@ failure is `said`, which a private run leaves out. `LimitedBody` bounds what a s
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from assay.errors import GATEWAY_ERRORS, RATE_LIMITED, AgentFailure, FailureKind, UsageError
-from assay.net.client import EncodingRefused, ResponseTooLarge
+from assay.net.client import MAX_BYTES_EXTENSION, EncodingRefused, ResponseTooLarge
 from assay.net.outbound import OutboundRefused, split_address
 from assay.net.redact import AGENT_TOKEN_VARIABLE
 from assay.net.retry import parse_retry_after
@@ -43,11 +43,19 @@ async def exchange(
     *,
     content: bytes | None = None,
     headers: Mapping[str, str] | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> AsyncIterator[httpx.Response]:
-    """The response with its body still unread. Errors inside the block are classified as well."""
+    """The response with its body, of at most `max_bytes`, still unread.
+
+    Errors inside the block, such as those of reading, are classified as well. `http` comes from
+    `open_client`, which bounds the body and undoes its compression.
+    """
+    extensions = {MAX_BYTES_EXTENSION: max_bytes}
     with classify_http_errors():
         for _ in range(_MAX_REDIRECTS + 1):
-            request = http.build_request(method, url, content=content, headers=headers)
+            request = http.build_request(
+                method, url, content=content, headers=headers, extensions=extensions
+            )
             response = await http.send(request, stream=True)
             try:
                 if not response.has_redirect_location:
@@ -81,26 +89,6 @@ def _next_address(method: str, url: str, response: httpx.Response) -> str:
     raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {status} {problem}")
 
 
-async def read_chunks(
-    response: httpx.Response, limit: int = MAX_BYTES
-) -> AsyncGenerator[bytes, None]:
-    """The body as it comes, until it ends or has grown beyond `limit`.
-
-    `response` comes from a client of `open_client`, which has undone any compression.
-    """
-    size = 0
-    async for chunk in response.aiter_raw():
-        size += len(chunk)
-        if size > limit:
-            raise too_large(limit)
-        yield chunk
-
-
-async def read_body(response: httpx.Response, limit: int = MAX_BYTES) -> bytes:
-    """The whole body; raises `AgentFailure` if it has more than `limit` bytes."""
-    return b"".join([chunk async for chunk in read_chunks(response, limit)])
-
-
 @dataclass(frozen=True, slots=True)
 class HttpReply:
     """A response that was read to its end."""
@@ -118,7 +106,7 @@ async def fetch(
     content: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float,
-    limit: int = MAX_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> HttpReply:
     """One exchange with one deadline, from the first byte sent to the last byte read.
 
@@ -127,10 +115,11 @@ async def fetch(
     try:
         async with (
             asyncio.timeout(timeout),
-            exchange(http, method, url, content=content, headers=headers) as response,
+            exchange(
+                http, method, url, content=content, headers=headers, max_bytes=max_bytes
+            ) as response,
         ):
-            body = await read_body(response, limit)
-            return HttpReply(response.status_code, response.headers, body)
+            return HttpReply(response.status_code, response.headers, await response.aread())
     except TimeoutError:
         message = f"no complete response within {timeout:g} s"
         raise AgentFailure(FailureKind.TIMEOUT, message) from None
@@ -145,8 +134,8 @@ async def read_error_body(response: httpx.Response) -> bytes:
     """The start of an error's body, so far as it comes at once."""
     body = b""
     with suppress(AgentFailure, httpx.HTTPError, TimeoutError):
-        async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(read_chunks(response)) as chunks:
-            async for chunk in chunks:
+        async with asyncio.timeout(ERROR_BODY_SECONDS):
+            async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) >= ERROR_BODY_BYTES:
                     break

@@ -32,10 +32,7 @@ from assay.net.http import (
     exchange,
     failure_of_status,
     fetch,
-    read_body,
-    read_chunks,
     read_error_body,
-    too_large,
 )
 from assay.net.json import JsonObject, is_deep, parse_json, parse_object
 from assay.net.outbound import (
@@ -48,7 +45,7 @@ from assay.net.outbound import (
     split_address,
 )
 from assay.net.redact import printable, quote, redact_url
-from assay.net.sse import EventReader, EventTooLarge
+from assay.net.sse import EventReader
 from assay.steps import AnswerUsage
 from assay.targets.answer_reader import (
     PLAIN_TEXT_HINT,
@@ -541,16 +538,12 @@ async def _read_response(response: httpx.Response, reply: A2AReply) -> None:
     failure = failure_of_status(response.status_code, response.headers)
     kind = str(response.headers.get("content-type", ""))
     if failure or not kind.startswith("text/event-stream"):
-        body = await (read_error_body(response) if failure else read_body(response))
+        body = await (read_error_body(response) if failure else response.aread())
         reply.feed(_result_in(body, failure))
         return
     reader = EventReader(MAX_BYTES)
-    async for chunk in read_chunks(response):
-        try:
-            events = reader.feed(chunk)
-        except EventTooLarge:
-            raise too_large(MAX_BYTES) from None
-        for event in events:
+    async for chunk in response.aiter_raw():
+        for event in reader.feed(chunk):
             reply.feed(_result_in(event.data.encode()))
         if reply.finished:
             return

@@ -45,7 +45,7 @@ _ANSWER_TOKENS = 500
 _START_SECONDS = 60.0
 _STOP_SECONDS = 3.0
 _POLL_SECONDS = 0.1
-_LOG_TAIL = 2000
+_LOG_TAIL = 4000
 
 # Settings for a user's own servers must not affect the purple agent.
 _DROPPED = (*OWN_SECRETS, "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL", "ASSAY_ANSWERS")
@@ -128,18 +128,12 @@ class BuiltinAgent:
     def _load_retriever(self) -> _Search:
         if self._mode == "tuned":  # this extra brings [search] too: one command, not two in turn
             require_extras("builtin:tuned", "lightgbm", "scipy", "threadpoolctl")
-        from assay.search.embedding import EmbedderSettings, open_embedder
+        from assay.search.embedding import open_embedder
         from assay.search.index import open_retriever
         from assay.search.retriever import check_request
 
         mode = check_request("any", 1, self._mode)
-        embedder = None
-        if mode != "bm25":
-            settings = self._context.embedder
-            names = ("ASSAY_EMBEDDER", "ASSAY_DEVICE")
-            if settings is None and any(os.environ.get(name) for name in names):
-                settings = EmbedderSettings.from_environment()
-            embedder = open_embedder(settings)
+        embedder = None if mode == "bm25" else open_embedder(self._context.embedder)
         retriever = open_retriever(
             self._context.dataset,
             mode,

@@ -10,19 +10,18 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay.contract.client import MAX_BYTES, read_endpoints, resolve_agent, run_stream, run_sync
+from assay.contract.client import read_endpoints, resolve_agent, run_stream, run_sync
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import Passage
 from assay.net.http import fetch
 from assay.net.json import JsonObject
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import quote, redact_url
+from assay.net.redact import quote
 from assay.targets.answer_reader import read_answer
 from assay.targets.http_agent import HttpAgent, ready_url, unreachable
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
-from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target
+from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target, redact_target
 
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
 
@@ -123,55 +122,27 @@ def _first(source: Any, keys: Iterable[str]) -> str | None:
 
 
 class ContractAgent(HttpAgent):
-    """An agent behind the HTTP contract, as an evaluation calls it.
+    """An agent behind `http:URL=TASK` or `http:NAME=TASK`, a name in AGENT_ENDPOINTS_JSON."""
 
-    `agent` is its address, or its name in AGENT_ENDPOINTS_JSON; `task` which of its tasks is
-    measured; `documents` those of the data set, for `OutputReader`.
-    """
-
-    def __init__(
-        self,
-        agent: str,
-        task: str,
-        *,
-        streaming: bool = False,
-        documents: Iterable[Document] = (),
-        track: str = "undeclared",
-        policy: OutboundPolicy = UNRESTRICTED,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
-        if task in _RANKS_NOTHING:
-            raise UsageError(
-                f"{task} returns no documents, so there is nothing to measure; use a task such as "
-                "RAG_RETRIEVE, RAG_ANSWER or LIT_RETRIEVAL"
-            )
-        self._task = task
-        self._streaming = streaming
-        self._base = resolve_agent(agent, read_endpoints())
-        self.policy = policy
-        self._max_bytes = max_bytes
-        self._reader = OutputReader(documents)
-        self.ready_url = ready_url(self._base)
-        shown = redact_url(agent) if "://" in agent else agent
-        name = f"http:{shown}={task}{'#stream' if streaming else ''}"
-        self.info = AgentInfo(name=name, protocol="http", track=track)
-
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "ContractAgent":
+    def __init__(self, target: Target, context: OpenContext) -> None:
         match = CONTRACT_TARGET.fullmatch(str(target))
         if match is None:
             raise UsageError(
                 f"target 'http:{target.address}' names no task; write http:URL=TASK, for instance "
                 "http:http://localhost:8000=RAG_RETRIEVE"
             )
-        return cls(
-            match["url"] or match["agent"],
-            match["task"],
-            streaming=match["way"] is not None,
-            documents=context.dataset.documents.values(),
-            track=context.track,
-            policy=context.policy,
-        )
+        self._task = match["task"]
+        if self._task in _RANKS_NOTHING:
+            raise UsageError(
+                f"{self._task} returns no documents, so there is nothing to measure; use a task "
+                "such as RAG_RETRIEVE, RAG_ANSWER or LIT_RETRIEVAL"
+            )
+        self._run = run_stream if match["way"] else run_sync
+        self._base = resolve_agent(match["url"] or match["agent"], read_endpoints())
+        self.policy = context.policy
+        self._reader = OutputReader(context.dataset.documents.values())
+        self.ready_url = ready_url(self._base)
+        self.info = AgentInfo(redact_target(str(target)), protocol="http", track=context.track)
 
     async def open(self) -> None:
         """Connect; `TargetError` if nothing responds there.
@@ -212,8 +183,7 @@ class ContractAgent(HttpAgent):
             task_type=self._task,
             inputs=dict(inputs),
         )
-        run = run_stream if self._streaming else run_sync
-        response = await run(self.http, self._base, request, max_bytes=self._max_bytes)
+        response = await self._run(self.http, self._base, request)
         if response.ok:
             return self._reader.read(response)
         # By its code: the agent's own message may repeat the query.

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 
 from assay.errors import GATEWAY_ERRORS, RATE_LIMITED, AgentFailure, FailureKind, TargetError
-from assay.net.client import CLIENT_MAX_BYTES, open_client, token_for
+from assay.net.client import open_client, token_for
 from assay.net.http import exchange, fetch
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import OutboundPolicy, OutboundRefused
@@ -80,12 +80,10 @@ class HttpAgent:
         assert self._connection is not None, "call open() first"
         return self._connection
 
-    async def connect(
-        self, url: str, *, token: bool = True, max_bytes: int = CLIENT_MAX_BYTES
-    ) -> None:
+    async def connect(self, url: str, *, token: bool = True) -> None:
         """Open the client, closing any previous one. Raises `TargetError` if `url` is not allowed.
 
-        With `token`, AGENT_TOKEN is sent there; `max_bytes` bounds a response.
+        With `token`, AGENT_TOKEN is sent there.
         """
         await self.close()
         try:
@@ -96,7 +94,7 @@ class HttpAgent:
             if (logger := logging.getLogger(name)).level == logging.NOTSET:
                 logger.setLevel(logging.WARNING)
         auth = token_for(url, self.policy, AGENT_TOKEN_VARIABLE) if token else None
-        self._connection = open_client(self.policy, auth=auth, max_bytes=max_bytes)
+        self._connection = open_client(self.policy, auth=auth)
         self._connection.event_hooks = {"request": [_add_traceparent]}
 
     async def require_listener(self, url: str) -> None:
@@ -150,7 +148,7 @@ def ready_url(url: str, *, below: str | None = None) -> str:
 async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
     """What the server says at `url`, which `ready_url` made."""
     try:
-        reply = await fetch(http, "GET", url, timeout=_READY_SECONDS, limit=_READY_BYTES)
+        reply = await fetch(http, "GET", url, timeout=_READY_SECONDS, max_bytes=_READY_BYTES)
     except AgentFailure as failure:
         if failure.retryable:  # it was there when it was opened
             return AgentReadiness(ReadyState.LOADING, str(failure))

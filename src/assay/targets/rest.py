@@ -25,7 +25,7 @@ import orjson
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import read_text_file
 from assay.llm.passages import Passage
-from assay.net.http import exchange, failure_of_status, read_body, read_chunks, read_error_body
+from assay.net.http import exchange, failure_of_status, read_error_body
 from assay.net.json import parse_json
 from assay.net.outbound import split_address
 from assay.net.redact import SECRET_NAME, URL_VALUE, quote, remember_secrets, secret_fields
@@ -135,14 +135,16 @@ class RequestTemplate:
             headers["content-type"] = "application/json"
         headers |= {name.lower(): value for name, value in self.expand_headers(values).items()}
         url = fill_url(self.url, values)
-        async with exchange(http, self.method, url, content=content, headers=headers) as response:
+        async with exchange(
+            http, self.method, url, content=content, headers=headers, max_bytes=REPLY_MAX_BYTES
+        ) as response:
             if failure := failure_of_status(response.status_code, response.headers, ""):
                 failure.said = quote(await read_error_body(response))
                 raise failure
             if not str(response.headers.get("content-type", "")).startswith("text/event-stream"):
-                return Received.from_text(await read_body(response, REPLY_MAX_BYTES))
+                return Received.from_text(await response.aread())
             reader, body, data = EventReader(REPLY_MAX_BYTES), bytearray(), list[str]()
-            async for chunk in read_chunks(response, REPLY_MAX_BYTES):
+            async for chunk in response.aiter_raw():
                 body += chunk
                 found = [event.data.strip() for event in reader.feed(chunk)]
                 data += found
@@ -368,7 +370,7 @@ class RestAgent(HttpAgent):
 
     async def open(self) -> None:
         url = self._template.url
-        await self.connect(url, token=self.sends_token, max_bytes=REPLY_MAX_BYTES)
+        await self.connect(url, token=self.sends_token)
         await self.require_listener(url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
