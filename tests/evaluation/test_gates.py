@@ -245,13 +245,6 @@ def test_a_gate_up_to_its_ceiling_is_taken(gate: str, ceiling: float) -> None:
     require_possible(parsed, ceiling)
 
 
-def test_the_ceiling_of_a_criterion_is_1(tmp_path: Path) -> None:
-    (tmp_path / "tone.md").write_text("Is it kind?")
-    config = RunConfig(target="t", answers=True, judge="ollama", criteria=str(tmp_path))
-    gate = parse_gate("criterion.tone>=0.5", 5)
-    assert gate_ceiling(gate, dataset_with_answers("It is"), config, []) == 1.0
-
-
 def test_the_ceiling_knows_that_a_short_list_is_asked_for(
     make_dataset: Callable[[int], Dataset],
 ) -> None:

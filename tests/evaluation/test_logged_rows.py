@@ -223,34 +223,6 @@ def test_a_judge_decides_and_sees_the_contexts() -> None:
     assert judge.asked == 2 + 1 + 1 + 2
 
 
-def test_an_application_that_never_cites_is_not_told_so() -> None:
-    row = {name: value for name, value in TEA.items() if name != "citations"}
-    kinds = [each.kind for each in assay.score_answers([row] * 5).report.findings]
-    assert "cites-nothing" not in kinds
-    cited = [TEA | {"citations": []}] * 5
-    assert "cites-nothing" in [each.kind for each in assay.score_answers(cited).report.findings]
-
-
-def test_wrong_values_of_a_log_are_named_and_nothing_is_advised_that_a_log_cannot_do() -> None:
-    rows = [
-        {
-            "question": f"What does {name} cost?",
-            "contexts": [f"The {name} costs {number} euros."],
-            "answer": f"The {name} costs {number + 3} euros.",
-            "reference": f"{number} euros",
-            "facts": [f"{number} euros"],
-            "relevant": ["1"],
-        }
-        for name, number in (("tea", 20), ("rye", 30), ("fig", 40))
-    ]
-    report = assay.score_answers(rows).report
-    words = "All 3 answers give a wrong value: “23 euros” for “20 euros”, from nowhere shown"
-    assert report.findings[0].words == words
-    assert report.diagnosis is not None
-    assert "--counterfactuals" not in report.diagnosis.sentence
-    assert "cite nothing" not in report.diagnosis.sentence
-
-
 def test_of_an_endless_answer_the_beginning_is_measured_and_the_row_says_so() -> None:
     rows = [
         {"question": "How long?", "answer": said, "contexts": ["Steep it for 3 minutes."]}

@@ -24,7 +24,7 @@ from assay.evaluation.results import (
 )
 from assay.evaluation.sanity import SanityChecks
 from assay.files import atomic_write
-from assay.metrics.metric import MRR, Precision, Recall
+from assay.metrics.metric import MRR, Metric, Precision, Recall
 from assay.metrics.scoring import KINDS, Kind, Violations
 from assay.metrics.searches import split_variance
 from assay.metrics.statistics import SampleSummary, below, summarize
@@ -143,32 +143,14 @@ def _build_report(
         )
         for metric in scores.metrics
     }
-    latency, headline = _latency(results), scores.metrics[0]
-    # The names of these follow the metric and `top_k`.
-    names = ("mean", "median", "std", "min", "max", "low", "high")
-    extra = {f"{name}_{headline.key}": getattr(spread[headline], name) for name in names}
-    for metric in (kind @ config.top_k for kind in (MRR, Precision, Recall)):
-        extra[f"mean_{metric.key}"] = spread[metric].mean
-    for metric in scores.metrics:
-        extra[f"sum_{metric.key}"] = float(scores.values[metric].sum())
-    for name in ("p50", "p90", "p95", "p99", "max"):
-        extra[f"latency_{name}_ms"] = getattr(latency, name)
+    latency = _latency(results)
     trials = None
     if results.headlines is not None:
         trials = _trials_report(results, results.headlines, found.right, config.seed)
     report = Report(
         format=FORMAT,
         state=found.state,
-        summary=RunSummary(
-            total_queries=results.total,
-            successful_queries=results.answered,
-            failed_queries=results.total - results.answered,
-            success_rate=results.answered_calls / results.calls,
-            total_time_seconds=found.seconds,
-            queries_per_second=results.answered_calls / found.seconds if found.seconds > 0 else 0.0,
-            attempts=results.attempts,
-            **extra,
-        ),
+        summary=_summary(results, spread, config, latency, found.seconds),
         metrics={metric.slug: statistic.mean for metric, statistic in spread.items()},
         unseen_queries=None,
         gates=[],
@@ -260,6 +242,35 @@ def _outcome(call: Call | None) -> dict[str, object]:
         outcome["relevance_source"] = call.relevance_source
     outcome |= {"asked_again": True} if call.asked_again else {}
     return outcome | {"at": call.at, "latency_ms": call.latency_ms, "attempts": call.attempts}
+
+
+def _summary(
+    results: Results,
+    spread: Mapping[Metric, Statistic],
+    config: RunConfig,
+    latency: Latency,
+    seconds: float,
+) -> RunSummary:
+    headline, *_ = spread
+    # The names of these follow the metric and `top_k`.
+    names = ("mean", "median", "std", "min", "max", "low", "high")
+    extra = {f"{name}_{headline.key}": getattr(spread[headline], name) for name in names}
+    for metric in (kind @ config.top_k for kind in (MRR, Precision, Recall)):
+        extra[f"mean_{metric.key}"] = spread[metric].mean
+    for metric in spread:
+        extra[f"sum_{metric.key}"] = float(results.scores.values[metric].sum())
+    for name in ("p50", "p90", "p95", "p99", "max"):
+        extra[f"latency_{name}_ms"] = getattr(latency, name)
+    return RunSummary(
+        total_queries=results.total,
+        successful_queries=results.answered,
+        failed_queries=results.total - results.answered,
+        success_rate=results.answered_calls / results.calls,
+        total_time_seconds=seconds,
+        queries_per_second=results.answered_calls / seconds if seconds > 0 else 0.0,
+        attempts=results.attempts,
+        **extra,
+    )
 
 
 def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
