@@ -73,15 +73,19 @@ def test_the_function_and_the_questions_of_the_project_are_found(project: Path) 
 
 
 @pytest.mark.parametrize(
-    ("given", "target"),
+    ("given", "target", "package"),
     [
-        ("http://h/s?q={query}&k={top_k}", "rest:http://h/s?q={query}&k={top_k}"),
-        ("http://h:9010", "http://h:9010"),
+        ("http://h/s?q={query}&k={top_k}", "rest:http://h/s?q={query}&k={top_k}", "agent-assay"),
+        ("http://h:9010", "http://h:9010", "agent-assay"),
+        ("builtin:tuned#ollama", "builtin:tuned#ollama", "'agent-assay[tuned]'"),
     ],
 )
-def test_a_target_that_is_given_is_written_as_it_is(project: Path, given: str, target: str) -> None:
-    init(given)
+def test_a_target_that_is_given_is_written_with_what_its_job_installs(
+    project: Path, given: str, target: str, package: str
+) -> None:
+    init(given, "--ci", "github")
     assert settings()["target"] == {"app": {"target": target}}
+    assert f"- run: pip install {package}\n" in Path(".github/workflows/assay.yml").read_text()
 
 
 def test_a_target_that_cannot_be_one_is_refused_and_nothing_is_written(project: Path) -> None:
@@ -185,18 +189,6 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     assert "assay.toml and .github/workflows/assay.yml exist; pass --force" in str(again.exception)
     init("--ci", "github", "--force")
     assert settings()["target"]
-
-
-@pytest.mark.parametrize(
-    ("target", "package"),
-    [
-        ("builtin:bm25", "agent-assay"),
-        ("builtin:tuned#ollama", "'agent-assay[tuned]'"),
-    ],
-)
-def test_the_job_installs_what_the_target_needs(project: Path, target: str, package: str) -> None:
-    init(target, "--ci", "github")
-    assert f"- run: pip install {package}\n" in Path(".github/workflows/assay.yml").read_text()
 
 
 def test_runs_that_git_would_commit_are_noticed(project: Path) -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -54,38 +55,31 @@ def test_writes_a_suite(script: ModuleType, folder: Path) -> None:
     assert list(read["datasets"]) == ["notes", "soups", "teas"]
 
 
-def test_the_table_has_intervals_means_and_ranks(script: ModuleType) -> None:
-    report = BenchReport(
+FIGURES = {"mean": 0.6, "low": 0.5, "high": 0.7}
+
+
+def report(name: str, **cell: Any) -> BenchReport:
+    """Of `hybrid`, which was measured, and of another system whose cell this is."""
+    hybrid = BenchSystem(name="hybrid", target="builtin:hybrid", best_rank=1, worst_rank=1)
+    measured = {"dataset": "notes", "state": "complete", "queries": 9, **FIGURES}
+    return BenchReport(
         suite="generalise",
         metric="nDCG@10",
         finished="now",
         datasets=["notes"],
         systems=[
-            BenchSystem(
-                name="hybrid",
-                target="builtin:hybrid",
-                mean=0.6,
-                low=0.5,
-                high=0.7,
-                best_rank=1,
-                worst_rank=1,
-            ),
-            BenchSystem(name="bm25", target="builtin:bm25"),
+            hybrid.model_copy(update=FIGURES),
+            BenchSystem(name=name, target=f"builtin:{name}"),
         ],
         cells=[
-            BenchCell(
-                system="hybrid",
-                dataset="notes",
-                state="complete",
-                queries=9,
-                mean=0.6,
-                low=0.5,
-                high=0.7,
-            ),
-            BenchCell(system="bm25", dataset="notes", state="failed", error="no"),
+            BenchCell.model_validate({"system": "hybrid", **measured}),
+            BenchCell(system=name, dataset="notes", error="no", **cell),
         ],
     )
-    assert list(script.table(report)) == [
+
+
+def test_the_table_has_intervals_means_and_ranks(script: ModuleType) -> None:
+    assert list(script.table(report("bm25", state="failed"))) == [
         "| nDCG@10 | queries | hybrid | bm25 |",
         "|---|---|---|---|",
         "| notes | 9 | 0.6000 (0.5000 to 0.7000) |  |",
@@ -95,35 +89,15 @@ def test_the_table_has_intervals_means_and_ranks(script: ModuleType) -> None:
     ]
 
 
-def declined(reason: str | None) -> BenchReport:
-    return BenchReport(
-        suite="generalise-tuned",
-        metric="nDCG@10",
-        finished="now",
-        datasets=["teas"],
-        systems=[BenchSystem(name="hybrid", target="builtin:hybrid", mean=0.6)],
-        cells=[
-            BenchCell(system="hybrid", dataset="teas", state="complete", queries=9, mean=0.6),
-            BenchCell(
-                system="tuned", dataset="teas", state="not run", error="why", not_tuned=reason
-            ),
-        ],
-    )
-
-
 @pytest.mark.parametrize(
     ("reason", "cell", "code"),
-    [
-        ("not better", "tuned: not better, hybrid is used", 0),
-        ("too few train queries", "tuned: too few train queries, hybrid is used", 0),
-        (None, "", 3),
-    ],
+    [("not better", "tuned: not better, hybrid is used", 0), (None, "", 3)],
 )
 def test_a_tuning_that_declines_is_a_result(
     script: ModuleType, reason: str | None, cell: str, code: int
 ) -> None:
-    report = declined(reason)
-    report.systems.append(BenchSystem(name="tuned", target="builtin:tuned"))
-    assert list(script.table(report))[2] == f"| teas | 9 | 0.6000 | {cell} |"
-    assert script.exit_code(report, 3) == code
-    assert script.exit_code(report, 1) == 1
+    declined = report("tuned", state="not run", not_tuned=reason)
+    row = "| notes | 9 | 0.6000 (0.5000 to 0.7000) |"
+    assert list(script.table(declined))[2] == f"{row} {cell} |"
+    assert script.exit_code(declined, 3) == code
+    assert script.exit_code(declined, 1) == 1

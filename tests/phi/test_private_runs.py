@@ -306,19 +306,15 @@ def test_a_large_corpus_is_not_kept_on_the_disk(
     assert (tmp_path / "cache" / "corpora").exists(), "nothing was tested"
 
 
-@pytest.mark.parametrize("words", [("eval", "builtin:bm25", "--private"), ("bench", "suite.toml")])
 def test_a_private_run_is_not_sent_to_a_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray keeps what is sent to its workers in shared memory, and in files where that is full."""
     monkeypatch.chdir(tmp_path)
     write_beir(DATA, tmp_path / "ward")
-    Path("suite.toml").write_text(
-        '[targets]\nb = "builtin:bm25"\n[datasets]\nw = "ward"\n[options]\nprivate = true\n'
-    )
-    data = ("--dataset", "ward") if words[0] == "eval" else ()
+    words = ["eval", "builtin:bm25", "--dataset", "ward", "--private", "--engine", "ray"]
     with pytest.raises(UsageError, match="a private run stays in one process"):
-        app([*words, *data, "--engine", "ray"], standalone_mode=False)
+        app(words, standalone_mode=False)
     assert not is_private()
 
 

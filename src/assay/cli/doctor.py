@@ -200,7 +200,7 @@ def examine_installation(root: VerbGroup) -> Installation:
         for name in sorted({each for each in owners if not each.startswith("agent-assay")})
     ]
     verbs = sorted(root.all_verbs(), key=itemgetter(0))
-    known = {name for _, verb in verbs for param in verb.params for name in _variables(param)}
+    known = {param.envvar for _, verb in verbs for param in verb.params}
     return Installation(
         index=index,
         settings=list(_option_settings(verbs, read_settings(root))),
@@ -247,18 +247,13 @@ def _option_settings(
             value, source = str(default) if known else "", "default"
             if name in from_file[path]:
                 value, source = str(from_file[path][name]), "assay.toml"
-            if variable := next(filter(os.environ.get, _variables(param)), None):
-                value, source = os.environ[variable], variable
+            if set_to := os.environ.get(param.envvar or ""):
+                value, source = set_to, param.envvar
             if source != "default":
                 shown = source if source != "assay.toml" else name
                 hidden = any(word in shown.upper() for word in _SECRET)
                 value = "(set, not shown)" if hidden else value[:200]
             yield Setting(" ".join(path), name, value, source)
-
-
-def _variables(param: Any) -> list[str]:
-    names = param.envvar or []
-    return [names] if isinstance(names, str) else names
 
 
 def _rendered_installation(found: Installation) -> Iterator[Any]:

@@ -115,11 +115,8 @@ def choose_dataset(
 
     Without `fallback` there is no other set: a foreign agent does not know the bundled documents.
     """
-    from assay.data import load_dataset
-
     try:
-        with progress_bar() as progress:
-            dataset = load_dataset(name or _DEFAULT, columns=columns, progress=progress)
+        dataset = _load(name or _DEFAULT, columns)
     except DownloadError as error:
         if name is not None:
             raise
@@ -135,11 +132,19 @@ def choose_dataset(
             "with NFCorpus"
         )
         say("")
-        dataset = load_dataset(_FALLBACK)
-    for warning in dataset.warnings:
-        warn(warning)
+        dataset = _load(_FALLBACK)
     if not dataset.documents:
         say(f"note: {dataset.name!r} has no documents: misspelled ids cannot be detected")
+    return dataset
+
+
+def _load(name: str, columns: Sequence[str] = ()) -> "Dataset":
+    from assay.data import load_dataset
+
+    with progress_bar() as progress:
+        dataset = load_dataset(name, columns=columns, progress=progress)
+    for warning in dataset.warnings:
+        warn(warning)
     return dataset
 
 
@@ -162,17 +167,14 @@ def load_judgments(
 
     A data set is downloaded if it is missing.
     """
-    from assay.data import load_dataset, read_qrels
+    from assay.data import read_qrels
     from assay.data.qrels import judged_by_model
 
     if qrels is not None:
         return JudgmentSource(str(qrels), read_qrels(qrels), None, judged_by_model(qrels))
     if dataset is None:
         raise UsageError("no judgments given: pass --qrels FILE, or --dataset NAME with --split")
-    with progress_bar() as progress:
-        data = load_dataset(dataset, columns=columns, progress=progress)
-    for warning in data.warnings:
-        warn(warning)
+    data = _load(dataset, columns)
     judgments = data.judgments_in(split)
     return JudgmentSource(f"{data.name} {split}", judgments, data.corpus_ids, data.judged_by)
 
