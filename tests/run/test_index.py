@@ -272,8 +272,9 @@ def test_a_line_has_the_correctness_of_answers_where_there_is_one(
     line, other = index.get(answered.folder.name), index.get(plain)
     assert line is not None
     assert other is not None
-    assert (line.correctness, line.questions) == (row.mean, row.n)
-    assert other.correctness is None
+    assert line.correctness == row.mean
+    assert line.answers_by
+    assert (other.correctness, other.answers_by) == (None, "")
 
 
 def test_the_run_of_a_process_is_that_of_its_target(

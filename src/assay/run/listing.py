@@ -79,10 +79,6 @@ class RunLine:
     latency_p50: float | None = None
     latency_p95: float | None = None
     trouble: str | None = None
-    questions: int | None = None
-    correctness: float | None = None
-    correctness_low: float | None = None
-    correctness_high: float | None = None
     values: Mapping[str, Estimate] = field(default_factory=dict)  # every figure, by name
     bounds: Mapping[str, float] = field(default_factory=dict)  # of gates, by their figure
     answers_by: str = ""  # how answers were measured; empty if they were not
@@ -92,6 +88,11 @@ class RunLine:
     def branch_title(self) -> str:
         """The branch that it was made on, or that there was none."""
         return self.branch or "no branch"
+
+    @property
+    def correctness(self) -> float | None:
+        """The share of right answers; None without answers or references to compare them with."""
+        return self.values["correctness"].mean if "correctness" in self.values else None
 
     @property
     def answered(self) -> int:
@@ -292,8 +293,6 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
 def _with_report(line: RunLine, header: RunHeader, report: Report) -> RunLine:
     metric, score = next(iter(report.statistics.items()))
     answered, answers = report.summary.successful_queries > 0, report.answers
-    # None without answers, or without references to compare them with.
-    right = answers.statistics.get("correctness") if answers else None
     values = {
         name: Estimate(score.mean, score.low, score.high)
         for statistics in (report.statistics, answers.statistics if answers else {})
@@ -313,10 +312,6 @@ def _with_report(line: RunLine, header: RunHeader, report: Report) -> RunLine:
         latency_p50=report.latency_ms.p50 if answered else None,
         latency_p95=report.latency_ms.p95 if answered else None,
         trouble=answers.trouble if answers else None,
-        questions=right.n if right else None,
-        correctness=right.mean if right else None,
-        correctness_low=right.low if right else None,
-        correctness_high=right.high if right else None,
         values=values | {name: Estimate(amount) for name, amount in _amounts(header, report)},
         bounds=dict(_bounds(report)),
         answers_by=f"{answers.correctness_by} {answers.references}" if answers else "",

@@ -74,9 +74,7 @@ async def runs_page(request: Request) -> Response:
     chips = {
         "gate failed": [line for line in found if line.gates_failed],
         "got worse": [line for line, c in changes if c and c.significant and not c.better],
-        "with answers": [
-            line for line in found if line.questions is not None or line.trouble is not None
-        ],
+        "with answers": [line for line in found if line.answers_by],
         "incomplete": [line for line in found if line.state != RunState.COMPLETE],
         "has failures": [line for line in found if line.failed],
     }
