@@ -350,10 +350,7 @@ def test_ids_may_be_numbers_and_judgments_a_list() -> None:
     [
         (({}, {}), "queries must be texts, at least one"),
         (({"q": None}, {}), "queries must be texts, at least one"),
-        (
-            ([{"query_id": "q", "frage": "x"}], {}),
-            "row 1: has no text in a column query",
-        ),
+        (([{"query_id": "q", "frage": "x"}], {}), "row 1: has no text in a column query"),
         (({"q": "x"}, {"p": ["d"]}), "judgments: row 1: there is no query 'p'"),
         (({"q": "x"}, {"q": "d"}), "query 'q' must have {id: grade} or a list of ids, got 'd'"),
         (({"q": "x"}, {"q": {"d": 0.5}}), "judgments: row 1: a grade must be an integer"),

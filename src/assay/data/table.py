@@ -17,14 +17,7 @@ from typing import Any
 
 import orjson
 
-from assay.data.text_file import (
-    Record,
-    TextFile,
-    json_lines,
-    plain_file,
-    reading,
-    short_repr,
-)
+from assay.data.text_file import Record, TextFile, json_lines, plain_file, reading, short_repr
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
