@@ -129,18 +129,18 @@ def test_what_was_measured_is_not_asked_again(project: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("targets = 3", "'targets' must be a table"),
-        ("top_k = 3", "'top_k' is not one of metric"),
-        ('[targets]\na = "builtin:bm25"', "has no [datasets]"),
+        ("targets = 3", "'targets' is wrong"),
+        ("top_k = 3", "'top_k' is wrong"),
+        ('[targets]\na = "builtin:bm25"', "'datasets' is wrong or missing"),
         ('[targets]\na = { top_k = 3 }\n[datasets]\nn = "notes"', 'needs target = "..."'),
         ('[targets]\na = 3\n[datasets]\nn = "notes"', "a string or a table of options"),
         (
             '[targets]\na = { target = "builtin:bm25", num_queries = 5 }\n[datasets]\nn = "notes"',
-            "write it in [datasets]",
+            "'num_queries' does not belong here",
         ),
         (
             '[options]\nbaseline = "x"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',
-            "remove 'baseline'",
+            "'baseline' does not belong here",
         ),
         (
             'metric = "ndcg@20"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',

@@ -265,7 +265,7 @@ async def test_a_document_that_the_tool_cannot_find_is_the_tool_s_fault(tmp_path
 
     run = await measured(stops_early, tmp_path)
     searched = SearchedCalls(
-        run.report.config, HOPS, list(HOPS.queries.values()), CallLog(run.folder.calls_file)
+        run.report.config, HOPS, list(HOPS.queries.values()), CallLog(run.folder.calls_file).read
     )
     tool = as_agent(broken, name="python:broken")
     rows = await measure_searches(searched, tool)
@@ -283,7 +283,7 @@ async def test_a_tool_that_fails_when_it_is_asked_again_decides_nothing(
 
     run = await measured(stops_early, tmp_path, timeout=0.2)
     log = CallLog(run.folder.calls_file)
-    searched = SearchedCalls(run.report.config, HOPS, list(HOPS.queries.values())[:3], log)
+    searched = SearchedCalls(run.report.config, HOPS, list(HOPS.queries.values())[:3], log.read)
     rows = await measure_searches(searched, as_agent(broken, name="python:broken"))
     assert not any(row.missing or "loop_gain" in row.figures for row in rows)
 

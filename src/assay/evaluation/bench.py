@@ -111,11 +111,14 @@ def read_suite(path: Path, name: str = "") -> Suite:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path} is not a suite: {error}") from None
-    for key, table in content.items():
-        if key not in ("metric", *_TABLES):
-            raise UsageError(f"{path}: {key!r} is not one of metric, {', '.join(_TABLES)}")
-        if key in _TABLES and not isinstance(table, dict):
-            raise UsageError(f"{path}: {key!r} must be a table: [{key}]")
+    wrong = [key for key in content if key not in ("metric", *_TABLES)]
+    wrong += [key for key in _TABLES if not isinstance(content.get(key, {}), dict)]
+    wrong += [key for key in ("targets", "datasets") if not content.get(key)]
+    if wrong:
+        raise UsageError(
+            f"{path}: {wrong[0]!r} is wrong or missing; a suite has the tables [targets] and "
+            "[datasets], and may have [options] and metric"
+        )
     common = _options(content.get("options", {}), f"{path}: [options]", ("dataset", "columns"))
     cells = []
     for dataset, (source, about_data) in _entries(content, "dataset", path).items():
@@ -131,8 +134,6 @@ def _entries(
     content: Mapping[str, Any], key: str, path: Path, not_here: Sequence[str] = ()
 ) -> dict[str, tuple[str, dict[str, Any]]]:
     """Of `[targets]` or `[datasets]`: what each name stands for, and the options beside it."""
-    if not content.get(f"{key}s"):
-        raise UsageError(f'{path} has no [{key}s]; add at least one, such as: name = "..."')
     found = {}
     for name, value in content[f"{key}s"].items():
         where = f"{path}: [{key}s] {name!r}"
@@ -147,11 +148,11 @@ def _entries(
 def _options(table: Mapping[str, Any], where: str, not_here: Sequence[str]) -> dict[str, Any]:
     """The options of a table as the fields of `RunConfig`."""
     for key in table:
-        name = key.replace("-", "_")
-        if name in _NOT_IN_SUITES:
-            raise UsageError(f"{where}: a suite compares all of its runs; remove {key!r}")
-        if name in not_here:
-            raise UsageError(f"{where}: {key!r} is about the data: write it in [datasets]")
+        if key.replace("-", "_") in (*_NOT_IN_SUITES, *not_here):
+            raise UsageError(
+                f"{where}: {key!r} does not belong here: what is about the data goes into "
+                "[datasets], and a suite compares all of its runs"
+            )
     given = read_option_table(table, where)
     return {
         setting.name: tuple(given[setting.param]) if setting.kind is tuple else given[setting.param]

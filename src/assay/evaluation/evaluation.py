@@ -271,7 +271,7 @@ class Evaluation:
             return None
         from assay.evaluation.searching import SearchedCalls, measure_searches, summarize_searches
 
-        searched = SearchedCalls(self.config, self.dataset, found.asked, found.log)
+        searched = SearchedCalls(self.config, self.dataset, found.asked, found.log.read)
         if recorder is not None or not folder.searches_file.exists():
             # A run that is stopped does not wait for a search tool.
             stopped = found.state == RunState.INTERRUPTED

@@ -73,15 +73,15 @@ def make_boards(folder: Path, points: Sequence[RunLine], figure: str = "") -> li
         if name in point.values:
             groups.setdefault((name, *compared_by(point, name)), []).append(point)
     newest = {point.fingerprint: point.moment for point in points}  # these are oldest first
-    ordered = sorted(groups.items(), key=lambda item: _order(item[1], newest))
+
+    def rank(group: Sequence[RunLine]) -> tuple[object, ...]:
+        """Whole sets first, the newest version of the data, then the most queries and targets."""
+        line = group[0]
+        size = (-newest[line.fingerprint], -(line.queries or 0), -len(group))
+        return (line.seed is not None, *size, line.track or "", line.metric or "")
+
+    ordered = sorted(groups.items(), key=lambda item: rank(item[1]))
     return [make_board(folder, group, str(key[0])) for key, group in ordered]
-
-
-def _order(group: Sequence[RunLine], newest: Mapping[str | None, float]) -> tuple[object, ...]:
-    """Whole sets first, the newest version of the data, then the most queries and targets."""
-    line = group[0]
-    size = (-newest[line.fingerprint], -(line.queries or 0), -len(group))
-    return (line.seed is not None, *size, line.track or "", line.metric or "")
 
 
 def make_board(folder: Path, points: Sequence[RunLine], figure: str) -> Board:

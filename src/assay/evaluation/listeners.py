@@ -113,19 +113,20 @@ class RunListeners:
             call = getattr(listener, method, None)
             if call is None:
                 continue
-            work = partial(copy_context().run, self._call, name, call, value, folder)
+            where = f"warning: listener {name!r}"
+            work = partial(copy_context().run, self._call, where, call, value, folder)
             # Not of an executor, whose threads the end of the process waits for.
             thread = threading.Thread(target=work, name=f"listener-{name}", daemon=True)
             thread.start()
             thread.join(SECONDS)
             if thread.is_alive():
                 self._say(
-                    f"warning: listener {name!r} has not returned from {method} within "
-                    f"{SECONDS:g} s; the run goes on without it"
+                    f"{where} has not returned from {method} within {SECONDS:g} s; the run goes "
+                    "on without it"
                 )
 
     def _call(
-        self, name: str, call: Callable[[Any], None], value: RunFolder | Run, folder: RunFolder
+        self, where: str, call: Callable[[Any], None], value: RunFolder | Run, folder: RunFolder
     ) -> None:
         try:
             call(value)
@@ -134,8 +135,7 @@ class RunListeners:
             with suppress(AssayError):  # a header that cannot be read is reported elsewhere
                 private = is_private() or folder.read_config().private
             said = _quote(error, private=private)
-            where = f"listener {name!r} failed in {call.__name__}"
-            self._say(f"warning: {where}: {said}; the run is not affected")
+            self._say(f"{where} failed in {call.__name__}: {said}; the run is not affected")
 
 
 def _quote(error: BaseException, private: bool = False) -> str:

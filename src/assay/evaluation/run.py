@@ -101,16 +101,7 @@ class Run:
         other: "Run | str | PathLike[str]",
         metrics: Metric | str | Sequence[Metric | str] = (),
     ) -> Comparison:
-        """Compare this run with another on the queries that both asked.
-
-        A positive difference means that this run scores higher: better, unless the metric is a
-        rate of faults such as `hallucination_rate`.
-
-        Parameters:
-            other: a run, the path of its folder, or its name under `runs`.
-            metrics: one name or object, or several; the usual ones that both runs have by
-                default.
-        """
+        """Compare this run with another, as `compare_runs(other, this run, metrics)` does."""
         return compare_runs(other, self, metrics)
 
     def to_pandas(self) -> "DataFrame":

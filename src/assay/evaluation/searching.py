@@ -10,11 +10,10 @@ reported again without it.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -98,10 +97,8 @@ def _evidence_lines(place: Path) -> Iterable[bytes]:
     return ()
 
 
-class ReadsCalls(Protocol):
-    """The log of a run, or the calls of traces."""
-
-    def read(self, queries: Iterable[Query]) -> Iterator[Call | None]: ...
+# Looks up the calls of queries, in a run's log or in traces; None where one was not asked.
+ReadCalls = Callable[[Iterable[Query]], Iterable[Call | None]]
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ class SearchedCalls:
     config: RunConfig
     dataset: Dataset
     queries: Sequence[Query]
-    log: ReadsCalls
+    read_calls: ReadCalls
 
     @cached_property
     def evidence(self) -> Mapping[str, Groups]:
@@ -134,7 +131,7 @@ class SearchedCalls:
     def calls_of(self, trial: int) -> list[Call]:
         """The calls of one trial; a question that was not asked has one without anything."""
         asked = [replace(query, trial=trial) for query in self.asked]
-        calls = zip(asked, self.log.read(asked), strict=True)
+        calls = zip(asked, self.read_calls(asked), strict=True)
         return [call or Call(query.id, (), 0.0, 0, trial=trial) for query, call in calls]
 
     def trajectory(self, call: Call) -> Trajectory:

@@ -8,11 +8,10 @@ the figures are those of searches that an agent reports.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.data.dataset import Dataset, Query
+from assay.data.dataset import Dataset
 from assay.data.traces import read_spans, span_rows, trace_steps
 from assay.errors import DataError
 from assay.evaluation.results import metrics_for
@@ -39,16 +38,6 @@ class TraceScores:
     unknown: int
 
 
-class _TracedCalls:
-    """The calls of traces, read as those of a run."""
-
-    def __init__(self, calls: Mapping[str, Call]) -> None:
-        self._calls = calls
-
-    def read(self, queries: Iterable[Query]) -> Iterator[Call | None]:
-        return (self._calls.get(query.id) for query in queries)
-
-
 def score_traces(
     path: Path, dataset: Dataset, *, split: str = "test", top_k: int = 10
 ) -> TraceScores:
@@ -73,7 +62,9 @@ def score_traces(
         raise DataError(what, file=path)
     queries = [query for query in by_text.values() if query.id in calls]
     config = RunConfig(target="", dataset=dataset.name, split=split, top_k=top_k)
-    searched = SearchedCalls(config, dataset, queries, _TracedCalls(calls))
+    searched = SearchedCalls(
+        config, dataset, queries, lambda asked: (calls.get(q.id) for q in asked)
+    )
     rows = asyncio.run(measure_searches(searched, None))
     judged = dataset.judgments_in(split)
     rankings = score_rankings(
