@@ -163,6 +163,12 @@ def test_an_option_that_a_mode_does_not_use_is_refused(
         require_used_settings(config, given=settings)
 
 
+def test_a_regression_needs_something_to_compare_with() -> None:
+    with pytest.raises(UsageError, match="needs --compare-to or --baseline"):
+        require_used_settings(RunConfig("builtin:bm25", fail_on_regression=True))
+    require_used_settings(RunConfig("builtin:bm25", fail_on_regression=True, compare_to="main"))
+
+
 def test_of_a_resumed_run_only_what_is_given_now_is_checked() -> None:
     config = RunConfig("builtin:bm25", request="{}", mapping=("ids=hits",))
     require_used_settings(config, resumed=True)

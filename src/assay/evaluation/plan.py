@@ -192,6 +192,8 @@ def require_used_settings(
     file has for all runs may be of no use to one of them. Of a run that is `resumed` only those are
     checked: an earlier version may have accepted the others.
     """
+    if config.fail_on_regression and not (config.compare_to or config.baseline):
+        raise UsageError("--fail-on-regression needs --compare-to or --baseline; add one of them")
     named = [config.target, config.baseline] if config.baseline else [config.target]
     targets = [parse_target(each) for each in named]
     kinds = [TARGET_KINDS[each.kind] for each in targets]
