@@ -31,8 +31,10 @@ def cache_folder() -> Path:
             folder = (xdg if xdg.is_absolute() else Path.home() / ".cache") / "assay"
         make_private_folder(folder)
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder is unknown
+        why = (isinstance(error, OSError) and error.strerror) or error
         raise DataError(
-            f"the cache folder cannot be written: {error}; set ASSAY_CACHE to a writable folder"
+            f"the cache folder cannot be written: {why}; set ASSAY_CACHE to a writable folder",
+            file=getattr(error, "filename", None),  # servers log it, and do not say it
         ) from error
     return folder
 

@@ -45,7 +45,7 @@ _ANSWER_TOKENS = 500
 _START_SECONDS = 60.0
 _STOP_SECONDS = 3.0
 _POLL_SECONDS = 0.1
-_LOG_TAIL = 4000
+_LOG_TAIL = 2000
 
 # Settings for a user's own servers must not affect the purple agent.
 _DROPPED = (*OWN_SECRETS, "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL", "ASSAY_ANSWERS")
