@@ -97,15 +97,15 @@ class ChatAgent(RestAgent):
             received = Received(orjson.dumps(value).decode(), value)
         message, known = _message(received), self.reader.known
         answer = self.reader.read(received)
-        sources = answer.doc_ids
         if self._finds_ids:
-            sources = _sources(received.value, message, known)
+            answer = replace(answer, doc_ids=_sources(received.value, message, known))
         if self._finds_citations:
-            cited = _annotated(message, known) or cited_in(answer.answer, sources, known)
+            cited = _annotated(message, known) or cited_in(answer.answer, answer.doc_ids, known)
             answer = replace(answer, citations=cited)
         # An application that returns no list has retrieved what it cites, at the least.
-        found = (sources or answer.citations) if self._finds_ids else sources
-        return replace(answer, doc_ids=found)
+        if self._finds_ids and not answer.doc_ids:
+            answer = replace(answer, doc_ids=answer.citations)
+        return answer
 
 
 def _message(received: Received) -> JsonObject:

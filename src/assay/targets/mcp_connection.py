@@ -101,24 +101,26 @@ class HttpServer(Server):
     advice = "; is the server running, and is this its address? MCP is usually at /mcp"
 
     def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
-        self._policy = policy
         split_address(url)  # raises for anything but an http(s) URL
-        token_for(url, policy, MCP_TOKEN_VARIABLE)  # raises for one that no header can hold
+        self._policy = policy
+        self._token = token_for(url, policy, MCP_TOKEN_VARIABLE)
         path = urlsplit(url).path.rstrip("/")
         self._url = url if path else url.rstrip("/") + "/mcp"
         self._http: httpx2.AsyncClient | None = None
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         if self._http is None:
-            self._http = _open_http(self._url, self._policy)
+            http = open_client(self._policy, auth=self._token)
+            self._http = httpx2.AsyncClient(
+                transport=_SharedTransport(http), headers=dict(http.headers), cookies=no_cookies()
+            )
         return streamable_http_client(
             self._url, http_client=self._http, max_sse_event_size=MAX_BYTES
         )
 
     async def readiness(self) -> AgentReadiness:
         path = urlsplit(self._url).path.rstrip("/").removesuffix("/mcp")
-        token = token_for(self._url, self._policy, MCP_TOKEN_VARIABLE)
-        async with open_client(self._policy, auth=token) as http:
+        async with open_client(self._policy, auth=self._token) as http:
             return await ask_readiness(http, ready_url(self._url, below=path))
 
     async def close(self) -> None:
@@ -320,13 +322,13 @@ class _Connection:
 def _failure_of_opening(error: Exception) -> AgentFailure:
     if isinstance(error, MCPError):
         return _failure_of_code(error.code, ExchangeRecord())
-    kind, message = FailureKind.CONNECTION, f"{getattr(error, 'strerror', '') or error}"
+    if not isinstance(error, OSError):
+        message = f"the server there does not speak MCP ({type(error).__name__})"
+        return AgentFailure(FailureKind.PROTOCOL, message)
+    message = error.strerror or str(error)
     if isinstance(error, FileNotFoundError | PermissionError):
         message = f"cannot start the command ({message}); check what follows mcp-stdio:"
-    elif not isinstance(error, OSError):
-        kind = FailureKind.PROTOCOL
-        message = f"the server there does not speak MCP ({type(error).__name__})"
-    return AgentFailure(kind, message)
+    return AgentFailure(FailureKind.CONNECTION, message)
 
 
 def _failure_of_code(code: int, exchange: ExchangeRecord) -> AgentFailure:
@@ -404,20 +406,11 @@ class _Stream:
             self._requests.open_requests -= answered
 
 
-def _open_http(url: str, policy: OutboundPolicy) -> httpx2.AsyncClient:
-    """The SDK's client for sessions with the server at `url`."""
-    auth = token_for(url, policy, MCP_TOKEN_VARIABLE)
-    http = open_client(policy, auth=auth)
-    # Without a limit on time: the caller bounds the call, which may last longer than the default.
-    return httpx2.AsyncClient(
-        transport=_SharedTransport(http), headers=dict(http.headers), cookies=no_cookies()
-    )
-
-
 class _SharedTransport(httpx2.AsyncBaseTransport):
     """Sends the SDK's requests by `http`, and records how each exchange ended.
 
-    The SDK brings a copy of httpx under another name, of which only the values are used.
+    The SDK brings a copy of httpx under another name, of which only the values are used. Its limit
+    on time is not: the caller bounds the call, which may last longer than the default.
     """
 
     def __init__(self, http: httpx.AsyncClient) -> None:

@@ -51,20 +51,17 @@ class PythonAgent:
         known: Container[str] = (),
     ) -> None:
         self._object: Any = target if _has_ask(target) else None
-        self._retrieve = (
-            None if callable(target) or self._object is not None else _retrieval_method(target)
-        )
+        is_called = callable(target) or self._object is not None
+        self._retrieve = None if is_called else _retrieval_method(target)
         self._function: Callable[..., Any] = (
             self._retrieve or getattr(self._object, "ask", None) or target
         )
         self._known = known
         self._default_info = AgentInfo(name, "python", track)
         parameters = {} if self._retrieve else _parameters(self._function)
-        self.takes_context = (
-            bool(getattr(target, "takes_context", False))
-            if self._object is not None
-            else "context" in parameters
-        )
+        self.takes_context = "context" in parameters
+        if self._object is not None:
+            self.takes_context = bool(getattr(target, "takes_context", False))
         self._search_parameter = parameters.get("search")
         self._threads = DaemonThreads()
 
@@ -104,17 +101,17 @@ class PythonAgent:
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Call the function, with `search` if it takes that."""
         if self._retrieve is None:
-            return await self._call(self._with_search(self._function), query, top_k)
+            return self._read(await self._value_of(self._with_search(self._function), query, top_k))
         found = await self._value_of(self._retrieve, query)
         return self._read(ids_of(found, self._known)[:top_k] if _is_list(found) else found)
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Call it with `context`, a list of `{"id", "title", "text"}`, in place of a search."""
         if self._object is not None:
-            return await self._call(self._object.answer_from, query, passages)
+            return self._read(await self._value_of(self._object.answer_from, query, passages))
         context = [asdict(each) for each in passages]
         function = self._with_search(partial(self._function, context=context))
-        return await self._call(function, query, max(1, len(passages)))
+        return self._read(await self._value_of(function, query, max(1, len(passages))))
 
     def _with_search(self, function: Callable[..., Any]) -> Callable[..., Any]:
         parameter = self._search_parameter
@@ -128,9 +125,6 @@ class PythonAgent:
             message = "the function takes 'search': add --search TARGET, or give it a default"
             raise AgentFailure(FailureKind.AGENT_ERROR, message)
         return function
-
-    async def _call(self, function: Callable[..., Any], *values: Any) -> AgentAnswer:
-        return self._read(await self._value_of(function, *values))
 
     async def _value_of(self, function: Callable[..., Any], *values: Any) -> Any:
         try:

@@ -138,10 +138,6 @@ class OpenContext:
     request: RequestSettings = RequestSettings()
 
 
-def _nothing(_target: Target) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True)
 class TargetKind:
     """One kind of target.
@@ -165,7 +161,7 @@ class TargetKind:
     is_plugin: bool = False
     runs_code: bool = False
     reaches: Callable[[Target], tuple[str, ...]] = lambda target: (target.address,)
-    reads: Callable[[Target], tuple[str, ...]] = _nothing
+    reads: Callable[[Target], tuple[str, ...]] = lambda _target: ()
     examples: tuple[str, ...] = ()
     split: str = r"(?P<address>[^#]*)#?(?P<fragment>.*)"
     searches_dataset: bool = False
@@ -201,7 +197,7 @@ def find_kind(name: str) -> TargetKind | None:
                 agent=point.value,
                 is_plugin=True,
                 runs_code=True,
-                reaches=_nothing,
+                reaches=lambda _target: (),
                 split=_WHOLE,
             )
     return TARGET_KINDS.get(name)
@@ -377,7 +373,7 @@ _KINDS = (
         "method ask, or a retriever",
         agent="assay.targets.python_call:PythonAgent",
         runs_code=True,
-        reaches=_nothing,
+        reaches=lambda _target: (),
         examples=("python:my_search:find",),
         split=_WHOLE,
         remedies=_FUNCTION_REMEDIES,
@@ -420,7 +416,7 @@ _KINDS = (
         description="an MCP server started by a command, over stdio",
         agent="assay.targets.mcp:mcp_agent",
         runs_code=True,
-        reaches=_nothing,
+        reaches=lambda _target: (),
         examples=("mcp-stdio:uvx my-server",),
         split=_BEFORE_TOOL,
         speaks_mcp=True,
