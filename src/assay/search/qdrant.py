@@ -136,7 +136,7 @@ class ServerStore:
                 self._client.delete_collection(one.name)
 
     def _create(self, name: str, dimension: int) -> None:
-        nodes, copies = count_nodes(self._client), self._copies or 1
+        nodes, copies = len(_peers(self._client)) or 1, self._copies or 1
         if copies > nodes:  # Qdrant would make fewer copies, and none later
             raise SearchError(
                 f"a replication factor of {copies} needs {copies} nodes, and Qdrant at {self._url} "
@@ -305,10 +305,10 @@ def require_version(version: str, url: str) -> None:
         )
 
 
-def count_nodes(client: QdrantClient) -> int:
-    """Of the cluster; 1 for a server that stands alone."""
+def _peers(client: QdrantClient) -> set[str]:
+    """The nodes of the cluster; empty for a standalone server."""
     status = client.cluster_status()
-    return len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
+    return set(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else set()
 
 
 def shown_addresses(urls: str) -> str:
@@ -377,8 +377,7 @@ class FailoverClient:
                     raise
 
     def _require_member(self, place: int) -> None:
-        status = self._probes[place].cluster_status()
-        peers = set(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else set()
+        peers = _peers(self._probes[place])
         if not peers or (self._peers and not peers & self._peers):
             raise SearchUnavailable(
                 f"server {place + 1} of the {len(self._probes)} in QDRANT_URL is not a node of "
