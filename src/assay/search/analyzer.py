@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import islice
+from typing import TypeVar
 
 from assay.data.dataset import Document
 from assay.errors import UsageError, did_you_mean
@@ -69,6 +70,7 @@ _RUN_OR_WORD = re.compile(
 )
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _WORDS_KEPT = 500_000
+_Value = TypeVar("_Value", str, int)
 _NO_TERM = -1
 
 
@@ -130,13 +132,11 @@ class Analyzer:
         # No word of this language is in another script: Russian stop words are dropped everywhere.
         languages = {language, self._latin, "russian"} if language != NO_LANGUAGE else ()
         self._stop = none.union(*(known.get(one, none) for one in languages))
-        # A corpus repeats most of its words.
-        self._stem = lru_cache(_WORDS_KEPT)(self._stem_word)
-        self._hash = lru_cache(_WORDS_KEPT)(self._hash_word)
+        self._stems, self._hashes = _Memo(self._stem_word), _Memo(self._hash_word)
 
     def terms(self, text: str) -> list[str]:
         """The terms of a query or a passage, in order: folded, without stop words, stemmed."""
-        return [stem for stem in map(self._stem, _words(text, alone=False)) if stem]
+        return [stem for stem in map(self._stems.__getitem__, _words(text, alone=False)) if stem]
 
     def count(self, text: str) -> Counter[int]:
         """How often a document has each term, by its hash in a sparse vector.
@@ -150,7 +150,7 @@ class Analyzer:
         return self._count(_words(text, alone=False))
 
     def _count(self, words: Sequence[str]) -> Counter[int]:
-        counts = Counter(map(self._hash, words))
+        counts = Counter(map(self._hashes.__getitem__, words))
         counts.pop(_NO_TERM, None)
         return counts
 
@@ -178,6 +178,20 @@ class Analyzer:
             return self._latin
         known = _SCRIPTS[script]
         return self._language if self._language in known else known[0]
+
+
+class _Memo(dict[str, _Value]):
+    """What was computed of each word: a corpus repeats most of its words."""
+
+    def __init__(self, compute: Callable[[str], _Value]) -> None:
+        self._compute: Callable[[str], _Value] = compute
+
+    def __missing__(self, word: str) -> _Value:
+        if len(self) > _WORDS_KEPT:
+            self.clear()
+        found = self._compute(word)
+        self[word] = found
+        return found
 
 
 _stemming = threading.Lock()  # PyStemmer is not safe for threads

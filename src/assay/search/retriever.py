@@ -288,7 +288,7 @@ class Retriever:
             return self._hybrid(text, vector, top_k, allowed)
         near = index.nearest(vector, top_k, among=allowed)
         chunks = {doc_id: one.chunk for doc_id, one in near.items()}
-        return _Ranking(list(near), _cosines(near), chunks, _ranks(dense=near))
+        return _Ranking(list(near), _cosines(near), chunks, _ranks(near, dense=near))
 
     def _query_vector(self, text: str) -> Vectors:
         assert self._embedder is not None, "an index of vectors comes with its embedder"
@@ -308,7 +308,7 @@ class Retriever:
             score = (self._words.score_text(passage, query), -chunk)
             best[doc_id] = max(score, best.get(doc_id, score))
         chunks = {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
-        return _Ranking(list(found), scores, chunks, _ranks(bm25=found))
+        return _Ranking(list(found), scores, chunks, _ranks(found, bm25=found))
 
     def _hybrid(self, text: str, vector: Vectors, top_k: int, allowed: _Allowed) -> _Ranking:
         """BM25 and dense in two rounds: feedback from the first results refines the query."""
@@ -338,7 +338,7 @@ class Retriever:
             order,
             {doc_id: scale * score for doc_id, score in fused.items()},
             {doc_id: near[doc_id].chunk for doc_id in order if doc_id in near},
-            _ranks(bm25=lexical, dense=dense, feedback=nearer),
+            _ranks(order, bm25=lexical, dense=dense, feedback=nearer),
             _FusionTrace(both, cosines, scale, vector, again, tuple(best)),
         )
 
@@ -453,12 +453,13 @@ def _cosines(near: Mapping[str, Near]) -> dict[str, float]:
     return {doc_id: one.score for doc_id, one in near.items()}
 
 
-def _ranks(**orders: Iterable[str]) -> dict[str, dict[str, int]]:
-    """For each document, its rank in the order of each signal that has it."""
-    found: dict[str, dict[str, int]] = {}
+def _ranks(shown: Iterable[str], **orders: Iterable[str]) -> dict[str, dict[str, int]]:
+    """For each document that is shown, its rank in the order of each signal that has it."""
+    found: dict[str, dict[str, int]] = {doc_id: {} for doc_id in shown}
     for signal, order in orders.items():
         for rank, doc_id in enumerate(order, 1):
-            found.setdefault(doc_id, {})[signal] = rank
+            if doc_id in found:
+                found[doc_id][signal] = rank
     return found
 
 
