@@ -55,15 +55,9 @@ def test_the_list_has_every_run_newest_first_with_what_changed(
     ("search", "found"),
     [
         ("target:second", 2),
-        ("second", 2),
-        ("target:second target:first", 0),
         ("gate:failed", 1),
-        ("gate:passed", 3),
         ("since:1d", 4),
-        ("since:2999-01-01", 0),
-        ("state:complete dataset:tiny", 4),
         ('label:"no such"', 0),
-        ("http://x", 0),
     ],
 )
 def test_one_search_box_finds_runs(server: httpx.Client, search: str, found: int) -> None:

@@ -439,8 +439,9 @@ class RunPage:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """The text of each query."""
-        return {line.query_id: line.text for line in self.figures.lines}
+        """The text of each query and question."""
+        asked = {line.query_id: line.text for line in self.figures.lines}
+        return asked | {row.query_id: row.query_text for row in self.answers}
 
     @property
     def command(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -31,19 +31,19 @@ PER_PAGE = 50
 _Value = TypeVar("_Value")
 
 
-class RecentlyUsed(Generic[_Value]):
+class RecentlyUsed:
     """The values that were used last: `pages.get(key, make)`, one made at a time."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: dict[Hashable, _Value] = {}
+        self._kept: dict[Hashable, Any] = {}
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
         """The value of `key`; what `make` returns is kept unless it is None."""
         # Under the lock: six comparisons of 100,000 queries at once would take gigabytes.
         with self._lock:
-            value = self._kept.pop(key) if key in self._kept else make()
+            value: _Value = self._kept.pop(key) if key in self._kept else make()
             if value is not None:
                 self._kept[key] = value
             if len(self._kept) > self._size:
@@ -74,8 +74,8 @@ class Ui:
         self.evaluations = Evaluations(runs, policy)
         self.index = RunIndex(runs)
         self.form_token = secrets.token_urlsafe(24)
-        self.recent = RecentlyUsed[Any](12)
-        self._datasets = RecentlyUsed[Dataset | None](3)
+        self.recent = RecentlyUsed(12)
+        self._datasets = RecentlyUsed(3)
 
     async def refresh(self) -> None:
         """Read what has changed in the folder of runs."""

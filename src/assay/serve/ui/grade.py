@@ -84,8 +84,7 @@ def _open(ui: Ui, name: str) -> GradedPool:
     path = _path(ui, name)
     if not _NAME.fullmatch(name) or not path.is_file():
         raise HTTPException(404, f"no pool {name[:80]!r} in {path.parent}")
-    pool: GradedPool = ui.recent.get((path, path.stat().st_mtime_ns), lambda: GradedPool(path))
-    return pool
+    return ui.recent.get((path, path.stat().st_mtime_ns), lambda: GradedPool(path))
 
 
 async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = "") -> Response:

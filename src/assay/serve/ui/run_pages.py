@@ -73,7 +73,7 @@ async def run_page(request: Request) -> Response:
     # A report of 100,000 queries takes seconds to read; the second look at it does not.
     key = (folder.path, _changed_at(folder), dataset is None)
     read = partial(RunPage.read, folder, dataset, server=True)
-    page: RunPage = await asyncio.to_thread(ui.recent.get, key, read)
+    page = await asyncio.to_thread(ui.recent.get, key, read)
     names = [name for name, _ in page.tabs]
     tab = request.query_params.get("tab", "")
     tab = tab if tab in names else names[0]
@@ -254,10 +254,8 @@ async def _compare(request: Request, ui: Ui) -> ComparePage:
     def shown() -> ComparePage:
         # Slices and lost documents take a while, and every click in the list needs them again.
         key = (changed, dataset is None)
-        whole: ComparePage = ui.recent.get(key, compared)
-        choose = partial(whole.choose, chosen, asked["metric"])
-        page: ComparePage = ui.recent.get((key, chosen, asked["metric"]), choose)
-        return page
+        choose = partial(ui.recent.get(key, compared).choose, chosen, asked["metric"])
+        return ui.recent.get((key, chosen, asked["metric"]), choose)
 
     return await asyncio.to_thread(shown)
 
