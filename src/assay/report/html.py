@@ -28,7 +28,7 @@ from assay.metrics.figures import CRITERION_PREFIX, improvement, parse_figure
 from assay.metrics.metric import Metric
 from assay.net.redact import printable
 from assay.report import charts, numbers, terminal
-from assay.report.slices import Slice, slices_of
+from assay.report.slices import Slice, ordered, slices_of
 from assay.run.calls import first_failure, steps_file
 from assay.run.config import RunConfig, settings
 from assay.run.folder import RunFolder
@@ -318,6 +318,12 @@ class QueryFigures:
     def worst(self) -> list[QueryRow]:
         """The answered queries with the lowest scores, the worst first."""
         return [row for _, _, row in sorted(self._worst, reverse=True)]
+
+    @property
+    def slices(self) -> list[tuple[Slice, int]]:
+        """The slices of the queries, each with its size."""
+        sizes = Counter(found for line in self.lines for found in line.slices)
+        return [(found, sizes[found]) for found in ordered(sizes)]
 
     @property
     def zeros(self) -> int:

@@ -1,11 +1,10 @@
 """The page of a run, the comparison of runs, and both as files."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Query
 from assay.errors import UsageError
+from assay.metrics.answer_values import JudgeCall
 from assay.report.html import EXCERPT, QueryLine, RunPage, kind_of, render_run
 from assay.report.html_comparison import (
     COMPARE_TABS,
@@ -23,12 +23,11 @@ from assay.report.html_comparison import (
     compare_page,
     render_compare_file,
 )
-from assay.report.slices import ordered
-from assay.run.calls import CallLog
+from assay.run.calls import Call, CallLog
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
-from assay.run.models import AnswerRow, RunState
+from assay.run.models import AnswerRow, QueryRow, RunState
 from assay.serve.ui.context import Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.evaluate import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
@@ -68,47 +67,49 @@ async def run_page(request: Request) -> Response:
         if not events:
             view = replace(view, message="stopped before it finished", left="")
         started = ui.evaluations.of_run(folder.name)
-        values: dict[str, Any] = {"line": line, "view": view, "events": events, "started": started}
-        return ui.page(request, "running.html", path=folder.path, **values)
+        live = partial(ui.page, request, "running.html", line=line, view=view, path=folder.path)
+        return live(events=events, started=started)
     # A report of 100,000 queries takes seconds to read; the second look at it does not.
     key = (folder.path, _changed_at(folder), dataset is None)
     read = partial(RunPage.read, folder, dataset, server=True)
-    page = await asyncio.to_thread(ui.recent.get, key, read)
-    names = [name for name, _ in page.tabs]
+    run = await asyncio.to_thread(ui.recent.get, key, read)
+    names = [name for name, _ in run.tabs]
     tab = request.query_params.get("tab", "")
     tab = tab if tab in names else names[0]
     others = _comparable(ui, line)
-    values = {
-        "run": page,
-        "tab": tab,
-        "line": line,
-        "panel": None,
-        "change": ui.index.change(line),
-        "again": repeat_query(page.report.config),
-        "others": others,
-    }
-    if tab in ("queries", "answers"):
-        values |= (_query_list if tab == "queries" else _answer_list)(request, page)
-    if query_id := values.get("selected"):
-        theirs = [(line, RunFolder(ui.runs / line.name)) for line in others[:_MAX_OTHERS]]
-        values["panel"] = await asyncio.to_thread(_panel, folder, query_id, theirs)
-    return ui.page(request, "run.html", **values)
+    page = partial(
+        ui.page,
+        request,
+        "run.html",
+        run=run,
+        tab=tab,
+        line=line,
+        change=ui.index.change(line),
+        again=repeat_query(run.report.config),
+        others=others,
+    )
+    if tab not in ("queries", "answers"):
+        return page(panel=None)
+    asked = asked_for(request, "q", "slice", "sort", "kind", "query")
+    asked["sort"] = asked["sort"] or "score"
+    every: Sequence[QueryLine | AnswerRow] = run.figures.lines if tab == "queries" else run.answers
+    chosen = _chosen_queries(run, asked) if tab == "queries" else _chosen_answers(run, asked)
+    pages = slice_of(request, len(chosen))
+    rows = chosen[pages.skip : pages.last]
+    if asked["query"] and all(row.query_id != asked["query"] for row in every):
+        raise HTTPException(404, f"the run has no query {asked['query']!r}")
+    selected = asked["query"] or (rows[0].query_id if rows else "")
+    theirs = [(line, RunFolder(ui.runs / line.name)) for line in others[:_MAX_OTHERS]]
+    panel = await asyncio.to_thread(_panel, folder, selected, theirs) if selected else None
+    return page(asked=asked, rows=rows, pages=pages, selected=selected, panel=panel)
 
 
-def _query_list(request: Request, page: RunPage) -> dict[str, Any]:
-    asked = asked_for(request, "q", "slice", "sort", "query")
-    lines = page.figures.lines
-    chosen = _matching(lines, asked)
-    sort = asked["sort"] or "score"
+def _chosen_queries(run: RunPage, asked: Mapping[str, str]) -> Sequence[QueryLine]:
+    chosen, sort = _matching(run.figures.lines, asked), asked["sort"]
     value = _SORTS.get(sort.removeprefix("-"), _SORTS["score"])
     having = [line for line in chosen if value(line) is not None]
     having.sort(key=value, reverse=sort.startswith("-"))
-    chosen = [*having, *(line for line in chosen if value(line) is None)]
-    sizes = Counter(found for line in lines for found in line.slices)
-    return _selected(request, chosen, lines, asked) | {
-        "asked": {**asked, "sort": sort},
-        "slices": [(found, sizes[found]) for found in ordered(sizes)],
-    }
+    return [*having, *(line for line in chosen if value(line) is None)]
 
 
 def _matching(lines: Iterable[_Line], asked: Mapping[str, str]) -> list[_Line]:
@@ -122,46 +123,38 @@ def _matching(lines: Iterable[_Line], asked: Mapping[str, str]) -> list[_Line]:
     ]
 
 
-def _answer_list(request: Request, page: RunPage) -> dict[str, Any]:
-    asked = asked_for(request, "q", "kind", "query")
-    words, order = asked["q"].lower(), list(page.kinds)
+def _chosen_answers(run: RunPage, asked: Mapping[str, str]) -> Sequence[AnswerRow]:
+    words, order = asked["q"].lower(), list(run.kinds)
     chosen = [
         row
-        for row in page.answers
+        for row in run.answers
         if words in f"{row.query_id} {row.query_text} {row.answer or ''}".lower()
         and asked["kind"] in ("", kind_of(row))
     ]
-    chosen.sort(key=lambda row: order.index(kind_of(row)))
-    return _selected(request, chosen, page.answers, asked) | {"asked": asked}
+    return sorted(chosen, key=lambda row: order.index(kind_of(row)))
 
 
-def _selected(
-    request: Request,
-    chosen: Sequence[QueryLine | AnswerRow],
-    every: Sequence[QueryLine | AnswerRow],
-    asked: Mapping[str, str],
-) -> dict[str, Any]:
-    """A page of a list; the query that is asked for, else its first is open."""
-    pages = slice_of(request, len(chosen))
-    rows = chosen[pages.skip : pages.last]
-    if asked["query"] and all(row.query_id != asked["query"] for row in every):
-        raise HTTPException(404, f"the run has no query {asked['query']!r}")
-    selected = asked["query"] or (rows[0].query_id if rows else "")
-    return {"rows": rows, "pages": pages, "selected": selected}
+class QueryPanel(NamedTuple):
+    """All that is known about one query of a run; `others` are its rows in other runs."""
+
+    row: QueryRow | None
+    answer: AnswerRow | None
+    call: Call | None
+    judge_calls: Sequence[JudgeCall]
+    others: Sequence[tuple[RunLine, QueryRow]]
 
 
 def _panel(
-    folder: RunFolder, query_id: str, others: Sequence[tuple[RunLine, RunFolder]]
-) -> dict[str, Any]:
-    """All that is known about one query of a run, and about the same query in other runs."""
+    folder: RunFolder, query_id: str, others: Iterable[tuple[RunLine, RunFolder]]
+) -> QueryPanel:
     rows = [(line, other.find_row(query_id)) for line, other in others]
-    return {
-        "row": folder.find_row(query_id),
-        "answer": next((row for row in folder.read_answers() if row.query_id == query_id), None),
-        "call": next(CallLog(folder.calls_file).read([Query(query_id, "")]), None),
-        "judge_calls": list(folder.read_judge_calls(query_id)),
-        "others": [(line, row) for line, row in rows if row is not None],
-    }
+    return QueryPanel(
+        row=folder.find_row(query_id),
+        answer=next((row for row in folder.read_answers() if row.query_id == query_id), None),
+        call=next(CallLog(folder.calls_file).read([Query(query_id, "")]), None),
+        judge_calls=list(folder.read_judge_calls(query_id)),
+        others=[(line, row) for line, row in rows if row is not None],
+    )
 
 
 async def run_events(request: Request) -> Response:
