@@ -24,6 +24,7 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     with without, raise lower, increase decrease, rise fall, accept reject, include exclude,
     gain lose, early late, high low"""
 OPPOSITES = [tuple(pair.split()) for pair in _OPPOSITE_WORDS.split(",")]
+_NOWHERE = "nowhere shown"
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
 
 
@@ -93,18 +94,21 @@ class SentenceIndex:
                 for other in others
                 if not is_in(other, said) and same_unit(other.unit, value.unit)
             ]
-            if free and not is_in(value, known):
-                kind = "unit" if value.key == free[0].key else value.kind
-                yield Difference(
-                    kind=kind,
-                    said=value.text,
-                    expected=free[0].text,
-                    origin=self._origin(value),
-                )
+            if not free or is_in(value, known):
+                continue
+            origin = self._origin(value)
+            # A capital that begins a sentence of the sources is no name there, but known.
+            if value.kind == "name" and origin == _NOWHERE and self._has_words(value.text):
+                continue
+            kind = "unit" if value.key == free[0].key else value.kind
+            yield Difference(kind=kind, said=value.text, expected=free[0].text, origin=origin)
 
     def _origin(self, value: Value) -> str:
         origins = (where for text, where in self._sources.items() if is_in(value, values(text)))
-        return next(origins, "nowhere shown")
+        return next(origins, _NOWHERE)
+
+    def _has_words(self, text: str) -> bool:
+        return any({*words(text)} <= {*words(source)} for source in self._sources)
 
 
 def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
