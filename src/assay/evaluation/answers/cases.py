@@ -82,6 +82,9 @@ def logged_case(row: LoggedAnswer, query_id: str) -> AnswerCase:
         if context.text
     }
     places = _places(names)
+    # Declining is right if the log says so, or if its reference declines.
+    declines = row.answerable is None and row.reference and abstained(row.reference)
+    expected = None if declines or row.answerable is False else row.reference
     given = () if cites_without_ids(row) else row.citations
     cited = tuple(_resolve(each, places, ids) for each in given or ())
     if given is None and row.answer is not None and ids:
@@ -90,7 +93,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> AnswerCase:
     return AnswerCase(
         query_id=query_id,
         question=row.question,
-        reference=ReferenceAnswer(query_id, _reference(row), row.facts),
+        reference=ReferenceAnswer(query_id, expected, row.facts),
         relevant=dict.fromkeys(_relevant(row, query_id, places, ids), 1),
         answer=row.answer,
         retrieved=tuple(ids),
@@ -124,15 +127,6 @@ def _places(names: Sequence[str]) -> dict[str, int]:
     return {name: place for place, name in reversed(list(enumerate(names)))}
 
 
-def _reference(row: LoggedAnswer) -> str | None:
-    """None if declining is right: the log says so, or its reference declines."""
-    if row.answerable is False:
-        return None
-    if row.answerable is None and row.reference and abstained(row.reference):
-        return None
-    return row.reference
-
-
 def _resolve(cited: str, places: Mapping[str, int], ids: Sequence[str]) -> str:
     """The context that a citation names by its id or, else, by its place from 1."""
     bare = cited.strip().strip("[]【】").strip()
@@ -150,11 +144,9 @@ def _relevant(
     """The ids of the contexts that were needed. One that was not retrieved has another id."""
     texts = [normalize(each.text) for each in row.contexts]
     for number, wanted in enumerate(row.relevant, start=1):
-        if wanted in places:
-            yield ids[places[wanted]]
-            continue
         text = normalize(wanted)
-        same = [
+        same = (
             i for i, each in enumerate(texts) if text and each and (text in each or each in text)
-        ]
-        yield ids[same[0]] if same else f"{query_id}:missing {number}"
+        )
+        place = places[wanted] if wanted in places else next(same, None)
+        yield f"{query_id}:missing {number}" if place is None else ids[place]
