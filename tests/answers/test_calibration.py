@@ -12,7 +12,7 @@ from tests.llm_providers.model_server import ModelServer
 from assay.answers.calibration import compare_with_labels, prediction_powered_mean, read_labels
 from assay.answers.judge import TRUTH, Judgment
 from assay.cli.app import judge_verbs
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 
 SCALE = ("1", "2", "3", "4", "5")
 
@@ -89,17 +89,6 @@ def test_a_judge_that_made_no_error_is_not_taken_for_certain(labels: int, bound:
     found = prediction_powered_mean([1] * labels, [1] * labels, [1] * 500)
     assert (found.mean, found.high) == (1.0, 1.0)
     assert found.low == pytest.approx(1 - bound, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("labels", "judged", "rest"),
-    [([1], [1, 0], [1]), ([], [], [1]), ([1], [1], []), ([1], [float("nan")], [1])],
-)
-def test_what_cannot_be_estimated_is_refused(
-    labels: list[float], judged: list[float], rest: list[float]
-) -> None:
-    with pytest.raises(UsageError):
-        prediction_powered_mean(labels, judged, rest)
 
 
 ROW = {"question": "q", "answer": "a", "reference": "r", "label": True}

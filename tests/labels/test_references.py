@@ -77,7 +77,7 @@ def test_whoever_edits_a_fact_has_written_it() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is not valid JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "record 1 must be an object"),
         (json.dumps([RECORD | {"query_id": " "}]), "record 1: query_id: "),
         (json.dumps([RECORD, RECORD]), "record 2: query 'q2' is there twice"),

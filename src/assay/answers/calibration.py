@@ -23,7 +23,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from assay.answers.judge import Judgment, flip_rate
 from assay.data.text_file import Findings, Record, json_lines, plain_file, short_repr, write_file
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 from assay.metrics.statistics import (
     Estimate,
     cohen_kappa,
@@ -55,11 +55,6 @@ def prediction_powered_mean(labels: ArrayLike, judged: ArrayLike, unlabeled: Arr
     sample of the same kind as the others.
     """
     truth, seen, rest = finite(labels), finite(judged), finite(unlabeled)
-    if truth.size != seen.size or not truth.size or not rest.size:
-        raise UsageError(
-            f"every label needs its verdict, and there must be answers without a label; got "
-            f"{truth.size} labels, {seen.size} verdicts and {rest.size} other answers"
-        )
     error = seen - truth
     mean = float(rest.mean() - error.mean())
     if truth.size < 2:
@@ -130,11 +125,6 @@ def compare_with_labels(
     `unlabeled` are judgments of further answers, whose mean is corrected; `value` is that of a
     judgment, from 0 to 1, or None if it is undecided.
     """
-    if not labels or len(labels) != len(judgments):
-        raise UsageError(
-            f"every judgment needs its label, and one is needed at least; got {len(labels)} "
-            f"labels and {len(judgments)} judgments"
-        )
     levels = judgments[0].levels
     top = len(levels) - 1
     people = [levels.index(label) for label in labels]

@@ -21,7 +21,7 @@ from assay.answers.statements import (
     statements,
 )
 from assay.data.dataset import Fact
-from assay.errors import AssayError, ProviderError, ProviderFailure, UsageError
+from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.llm.providers.provider import LLMProvider, Spending, without_thought
@@ -211,8 +211,6 @@ class Judge:
         *,
         record: Callable[[JudgeCall], None] | None = None,
     ) -> None:
-        if votes < 1:
-            raise UsageError(f"a judge needs at least 1 vote, got {votes!r}")
         self.provider = provider
         self.votes = votes + votes % 2
         self._record = record
@@ -338,17 +336,16 @@ class Judge:
             reply: object = await self.provider.generate(prompt, max_tokens)
             if isinstance(reply, str) and _THINKING.fullmatch(reply):
                 reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
+            if isinstance(reply, str):
+                return reply
+            what = f"replied with a {type(reply).__name__}, not a string"
         except AssayError as error:
             if isinstance(error, ProviderError) and error.kind is ProviderFailure.REFUSAL:
                 return None
             raise
         except Exception as error:  # a model of the caller's may raise anything
-            what = f"the judge {self.name!r} raised {type(error).__name__}: {error}"
-            raise ProviderError(ProviderFailure.SERVER, what) from error
-        if not isinstance(reply, str):
-            what = f"the judge {self.name!r} replied with a {type(reply).__name__}, not a string"
-            raise ProviderError(ProviderFailure.INVALID_REPLY, what)
-        return reply
+            what = f"raised {type(error).__name__}: {error}"
+        raise ProviderError(ProviderFailure.SERVER, f"the judge {self.name!r} {what}")
 
 
 def correctness_prompts(votes: int) -> tuple[str, ...]:

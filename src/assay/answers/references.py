@@ -188,10 +188,9 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
         for number, line in enumerate(content.splitlines(), 1):
             if line.strip():
                 yield f"line {number}", parse_json(line)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}; {_REMEDY}", file=path) from None
-    except orjson.JSONDecodeError as error:
-        raise DataError(f"is not valid JSON: {error}; {_REMEDY}", file=path) from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"not valid JSON: {error}"
+        raise DataError(f"cannot be read: {why}; {_REMEDY}", file=path) from None
 
 
 def parse_reference(fields: Any, path: Path, place: str) -> Reference:
@@ -232,10 +231,7 @@ def _with_maker(fact: JsonObject, edited: str) -> JsonObject:
 def reference_kinds(path: str | Path) -> frozenset[str]:
     """reference_kinds("ground_truth.json")  # {"answers"}; of facts: {"facts"}; or both"""
     file = Path(path)
-    try:
-        return _kinds(file, file.stat().st_mtime_ns)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}; {_REMEDY}", file=file) from None
+    return _kinds(file, file.stat().st_mtime_ns if file.exists() else 0)
 
 
 @lru_cache(maxsize=32)

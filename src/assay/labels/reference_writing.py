@@ -351,8 +351,6 @@ async def generate_references(
     With `resume` only what is missing is written. Without `text`, hashes replace the text of an
     extract, which readers make again.
     """
-    if not text and not isinstance(writer, ExtractWriter):
-        raise UsageError("only extracts can be left out: they alone can be made again")
     if out.exists() and not resume:
         raise UsageError(
             f"{str(out)!r} already exists: pass --resume to add what is missing, or delete it"
