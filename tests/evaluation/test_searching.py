@@ -24,7 +24,7 @@ from assay.metrics.searches import Groups
 from assay.report.terminal import search_lines
 from assay.run.calls import CallLog
 from assay.run.config import RunConfig
-from assay.run.searches import SearchReport
+from assay.run.models import SearchReport
 from assay.targets.python_call import as_agent
 
 SIZE = 20

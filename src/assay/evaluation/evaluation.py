@@ -57,7 +57,7 @@ from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, steps_file
 from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run, list_runs
-from assay.run.models import PacingRecord, RunHeader, RunState
+from assay.run.models import PacingRecord, RunHeader, RunState, SearchReport
 from assay.run.provenance import read_git, read_provenance
 from assay.targets.chunks import ChunkResolver, parse_separator
 from assay.targets.http_agent import ReportsReadiness
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from assay.evaluation.recorder import SearchRecorder
     from assay.evaluation.reporting import RightByTrial
     from assay.llm.providers.provider import LLMProvider
-    from assay.run.searches import SearchReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,10 @@ from assay.run.models import (
     GateResult,
     Report,
     RunState,
+    SearchReport,
+    TrialsReport,
     is_answered,
 )
-from assay.run.searches import SearchReport, TrialsReport
 from assay.targets.target_kinds import redact_target
 
 if TYPE_CHECKING:

@@ -44,11 +44,13 @@ from assay.run.models import (
     RunHeader,
     RunState,
     RunSummary,
+    SearchFigure,
+    SearchReport,
     Statistic,
+    TrialsReport,
     UnseenQueries,
 )
 from assay.run.report_file import ReportWriter
-from assay.run.searches import SearchFigure, SearchReport, TrialsReport
 from assay.targets.chunks import suggest_separator
 from assay.text import respelled
 

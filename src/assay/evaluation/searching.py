@@ -29,7 +29,7 @@ from assay.net.json import parse_json
 from assay.report.numbers import counted
 from assay.run.calls import Call
 from assay.run.config import RunConfig
-from assay.run.searches import (
+from assay.run.models import (
     AnswerQuadrants,
     Blame,
     BlameCount,

@@ -19,7 +19,7 @@ from assay.evaluation.searching import SearchedCalls, measure_searches, summariz
 from assay.metrics.scoring import Scores, score_rankings
 from assay.run.calls import Call
 from assay.run.config import RunConfig
-from assay.run.searches import SearchReport
+from assay.run.models import SearchReport
 from assay.text import normalize
 
 

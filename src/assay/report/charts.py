@@ -26,7 +26,7 @@ from assay.report.numbers import (
     moment,
 )
 from assay.run.listing import COST, JUDGE_COST, LATENCY, SLOW, RunLine
-from assay.run.searches import CurvePoint
+from assay.run.models import CurvePoint
 from assay.run.trend import TargetTrend, TrendSeries, is_score
 
 MAX_ROWS = 200  # of the table behind a chart

@@ -32,8 +32,7 @@ from assay.report.slices import Slice, ordered, slices_of
 from assay.run.calls import first_failure, steps_file
 from assay.run.config import RunConfig, settings
 from assay.run.folder import RunFolder
-from assay.run.models import AnswerRow, QueryRow, Report, RunHeader
-from assay.run.searches import SearchRow
+from assay.run.models import AnswerRow, QueryRow, Report, RunHeader, SearchRow
 from assay.run.settings import arguments
 from assay.steps import SearchStep, StepLog
 from assay.text import is_stop, parse_time, stem, words

@@ -36,8 +36,8 @@ from assay.run.models import (
     Report,
     ReportFigure,
     RunHeader,
+    SearchRow,
 )
-from assay.run.searches import SearchRow
 from assay.run.title import distinguish
 
 COMPARE_TABS: Mapping[str, str] = {

@@ -39,8 +39,16 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
         JudgeRecord,
         PoisonReport,
     )
-    from assay.run.models import AnswerRow, Comparison, GateResult, QueryRow, Report
-    from assay.run.searches import SearchFigure, SearchReport, TrialsReport
+    from assay.run.models import (
+        AnswerRow,
+        Comparison,
+        GateResult,
+        QueryRow,
+        Report,
+        SearchFigure,
+        SearchReport,
+        TrialsReport,
+    )
 
 _USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
 VIOLATIONS = {

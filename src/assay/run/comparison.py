@@ -22,9 +22,9 @@ from assay.run.models import (
     ReportFigure,
     RunHeader,
     RunState,
+    SearchRow,
     is_answered,
 )
-from assay.run.searches import SearchRow
 from assay.run.title import comparison_title, distinguish
 
 _ANSWER_FIGURES = (

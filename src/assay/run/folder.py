@@ -40,13 +40,13 @@ from assay.run.models import (
     Report,
     RunHeader,
     RunState,
+    SearchRow,
     TargetRecord,
     is_answered,
     require_format,
 )
 from assay.run.provenance import versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
-from assay.run.searches import SearchRow
 
 LATEST = "latest"
 MAX_JUDGE_CALLS = 100_000
