@@ -207,6 +207,7 @@ class CallWriter:
 
     def withdraw(self, key: AskKey) -> None:
         """Withdraw a failure that an outage caused: the query counts as not asked."""
+        # Another line, because the log is only ever appended to: a kill cannot lose the failure.
         query_id, trial = key
         record: JsonObject = {
             "query_id": query_id,

@@ -158,6 +158,7 @@ def compare_reports(
     paired = []
     for figure, (first, second) in columns.items():
         found = compare_paired(first, second)
+        # A win is always an improvement, also where a lower figure is better.
         if not figure.higher_is_better:
             found = replace(found, wins=found.losses, losses=found.wins)
         paired.append((figure, found, float((second - first).std())))
@@ -224,6 +225,7 @@ def compare_with_each(
 ) -> list[Comparison]:
     """Several systems with one: all their p-values are corrected together, not pair by pair."""
     comparisons = [compare_reports(first, other, figures, dataset, len(others)) for other in others]
+    # From the raw p-values again: those of each comparison were corrected for its figures alone.
     raw = [row.p_value for comparison in comparisons for row in comparison.metrics.values()]
     adjusted = iter(holm(raw))
     return [

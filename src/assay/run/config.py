@@ -367,6 +367,7 @@ class RunConfig:
         for name in ("target", "target_name"):
             if not isinstance(getattr(self, name), str):
                 raise UsageError(f"{name} must be a string, got {getattr(self, name)!r}")
+        # Every caller's spelling of a value becomes one: runs are compared by their settings.
         for name, option in settings().items():
             object.__setattr__(self, name, option.read(getattr(self, name)))
         tags = parse_tags(self.tags)
@@ -378,6 +379,7 @@ class RunConfig:
             object.__setattr__(self, "private", True)
         for name in MAY_HOLD_SECRETS:  # here and nowhere else: all that shows a run has it masked
             object.__setattr__(self, name, masked(getattr(self, name)))
+        # Before `needs` is checked below: planted documents show in answers alone.
         if self.poison:
             object.__setattr__(self, "answers", True)
         for name, option in settings().items():
@@ -424,6 +426,7 @@ class RunConfig:
     def _references_of(self, kind: str) -> str:
         if not self.references:
             return ""
+        # Imported late: a run without answers must not load what evaluates them.
         from assay.answers.references import reference_kinds
 
         fitting = [file for file in self.references if kind in reference_kinds(file)]
@@ -464,6 +467,7 @@ _OLD_JUDGE = {f"judge_{name}": name for name in option_fields(JudgeSettings)} | 
 def _current(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run of an earlier version, under the names that they have now."""
     found = dict(values)
+    # The options of BM25 and of the judge were settings of their own before they were parts.
     old = {name: found.pop(f"bm25_{name}", None) for name in _OLD_BM25}
     if chosen := [f"{name}={value}" for name, value in old.items() if value not in (None, "")]:
         found["bm25"] = chosen
@@ -481,6 +485,7 @@ def _current(values: Mapping[str, Any]) -> dict[str, Any]:
         found["mapping"] = [*found.get("mapping", []), f"{CHUNK_KEY}{separator}"]
     if method := found.pop("method", ""):
         found["target"] = f"rest:{method} {found['target'].removeprefix('rest:')}"
+    # Settings that are gone. They decided how an old run was made, not how it is read.
     for name in ("poison_into", "reasons", "device", "reranker"):
         found.pop(name, None)
     if flat := {key: found.pop(name) for name, key in _OLD_JUDGE.items() if name in found}:

@@ -181,6 +181,7 @@ class RunFolder:
 
     def copy_report(self, stream: BinaryIO) -> None:
         """The whole report as one JSON object, without holding it in memory."""
+        # The other files are spliced in as text: parsing would hold every row of a large run.
         with open_file(self._finished_report()) as report:
             report.seek(len(b"{"))
             stream.write(b"{")
@@ -209,6 +210,7 @@ class RunFolder:
 
     def state(self) -> str:
         """running, complete, interrupted, target lost, not judged; unfinished after a kill."""
+        # The lock goes with its process, so that a killed run never looks like a running one.
         if is_locked(self.calls_file):
             return RunState.RUNNING
         if not self.report_file.exists():
@@ -374,6 +376,7 @@ def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
                 summary.successful_queries, summary.total_queries
             ):
                 continue
+            # A label is given on purpose; a branch has whatever was tried on it.
             if header.label == name:
                 return [run]
             of_branch = of_branch or [run]

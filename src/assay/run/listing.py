@@ -199,6 +199,7 @@ def sort_lines(
     Runs without a value come last.
     """
     value = value or _SORTS.get(by.removeprefix("-"), _SORTS["when"])
+    # Names begin with the time, so that runs with equal values stay in their order.
     ordered = sorted(lines, key=attrgetter("name"))
     having = [line for line in ordered if value(line) is not None]
     having.sort(key=value, reverse=by.startswith("-"))
@@ -276,9 +277,11 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         split=config.split,
         track=header.track,
         top_k=config.top_k,
+        # Without a sample the seed decides nothing: runs with any seed compare.
         seed=None if config.num_queries is None else config.seed,
         shard=(config.shard_index, config.num_shards),
         settings=described_settings(header),
+        # A baseline has the label of the run that it was made for, which is not its own.
         label=None if header.baseline_of else header.label,
         branch=git.branch,
         git_commit=git.commit,
@@ -472,6 +475,7 @@ def _changes(runs: Iterable[_ReadRun]) -> dict[str, RunChange]:
 def _differs(before: _Scores, after: _Scores) -> bool:
     if before.size != after.size or after.size < 2:
         return False
+    # The t-test stands in for the randomization test of `compare`, which takes milliseconds a run.
     steps = after - before
     spread = float(steps.std(ddof=1)) / math.sqrt(steps.size)
     if spread == 0:

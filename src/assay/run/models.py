@@ -205,6 +205,7 @@ class TargetRecord(StoredModel):
         """
         if self.called or not self.agent:
             return self.called or re.sub(_LOCAL_PORT, r"\1", self.name)
+        # The version is left out: a new release of an agent is the same target.
         name, _, last = self.agent.rpartition(" ")
         is_version = last.removeprefix("v")[:1].isdigit()  # of `Search agent v1.2`
         return name.rstrip() if name and is_version else self.agent

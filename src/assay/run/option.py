@@ -122,6 +122,7 @@ class Option:
         name = name or self.name
         if issubclass(self.kind, OptionPart):
             return self.kind.read(value, name)
+        # Forms and variables cannot say None: they leave the field empty.
         if self.nullable and (value is None or value == ""):
             return None
         found = self._convert(fspath(value) if isinstance(value, PathLike) else value)
@@ -148,6 +149,7 @@ class Option:
             return value if isinstance(value, bool) else None
         if kind is tuple:
             return _texts(value)
+        # True is an int for Python, and a mistake in a file.
         if isinstance(value, str | _NUMBERS[kind]) and not isinstance(value, bool):
             with suppress(ValueError):
                 return int(value) if kind is int else float(value)

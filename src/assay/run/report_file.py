@@ -94,6 +94,7 @@ def read_scores(path: Path, key: str) -> list[float]:
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
     """The row of one query, without parsing the others; None if there is none."""
     wanted, remedy = orjson.dumps(query_id), report_remedy(path)
+    # Most lines are ruled out by a search for bytes, which is many times as fast as parsing them.
     for line in read_lines(path, limit=FILE_MAX_BYTES):
         if line.startswith(b'{"') and wanted in line:
             value = parse_stored(line.rstrip(b",\n"), path, remedy)

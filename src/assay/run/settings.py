@@ -129,6 +129,7 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
         if setting is not None and setting.on_resume == "free":
             allowed[name] = value
             continue
+        # Compared as it was stored: the run has its secrets masked.
         given = masked(value)
         if str(given) != str(getattr(config, name)):
             raise UsageError(

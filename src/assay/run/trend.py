@@ -102,6 +102,7 @@ def _changes(
     on_branch: dict[str | None, RunLine] = {}
     earlier: RunLine | None = None
     for point, key in having:
+        # A branch is compared with itself, and its first run with whatever ran before.
         before = on_branch.get(point.branch, earlier)
         if key not in keys and before is not None:
             yield TrendChange(point, "; ".join(_differences(before, point, figure)), breaks=True)
