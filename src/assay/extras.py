@@ -53,33 +53,27 @@ GROUPS = (
 
 
 class MissingExtra(UsageError):
-    """A feature needs a package that the installation does not have."""
+    """`feature` needs packages that are not installed; the message has the command for all."""
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, feature: str, *packages: str) -> None:
+        self.package = ", ".join(packages)
+        self.extra = ",".join(sorted({PACKAGES[package] for package in packages}))
         super().__init__(
-            f"this needs the package {package!r}, which is not installed; "
-            f"run: pip install 'agent-assay[{extra}]'"
+            f"{feature} needs packages that are not installed: {self.package}; "
+            f"run: pip install 'agent-assay[{self.extra}]'"
         )
-        self.package = package
-        self.extra = extra
 
 
 def missing_extra(error: ImportError) -> MissingExtra | None:
     """The message for a failed import of an optional package; None for any other import."""
     package = (error.name or "").partition(".")[0]
-    extra = PACKAGES.get(package)
-    return None if extra is None else MissingExtra(package, extra)
+    return MissingExtra("this", package) if package in PACKAGES else None
 
 
 def require_extras(feature: str, *packages: str) -> None:
-    """Raise `UsageError` with one command for every extra that `feature` lacks."""
-    missing = [package for package in packages if find_spec(package) is None]
-    if missing:
-        extras = ",".join(sorted({PACKAGES[package] for package in missing}))
-        raise UsageError(
-            f"{feature} needs packages that are not installed: {', '.join(missing)}; "
-            f"run: pip install 'agent-assay[{extras}]'"
-        )
+    """Raise `MissingExtra` if some of `packages` are not installed."""
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise MissingExtra(feature, *missing)
 
 
 def data_frame(rows: "Iterable[dict[str, Any]]") -> "DataFrame":
