@@ -29,7 +29,7 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.qrels import parse_grade
 from assay.data.text_file import Findings, plain_file, reading, write_file
-from assay.errors import AssayError, DataError, DownloadError, UsageError, closest, did_you_mean
+from assay.errors import AssayError, DataError, DownloadError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import open_file, read_file
 from assay.net.json import parse_object
@@ -72,8 +72,7 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
     """The data set `beir:NAME`, or `nfcorpus`; `beir:cqadupstack/android` is one of several."""
     name, _, part = text.removeprefix("beir:").partition("/")
     if name not in BEIR_HASHES:
-        near = closest(name, BEIR_HASHES)
-        hint = f". Did you mean 'beir:{near}'?" if near else ""
+        hint = did_you_mean(text, [f"beir:{known}" for known in BEIR_HASHES])
         raise UsageError(
             f"no data set {text!r}; the public sets of BEIR are: {', '.join(BEIR_HASHES)}{hint}"
         )
