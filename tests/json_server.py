@@ -33,7 +33,11 @@ class JsonServer:
 
             def do_POST(self) -> None:
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                raw = self.rfile.read(int(headers.get("content-length", "0")))
+                length = int(headers.get("content-length", "0"))
+                raw = self.rfile.read(length)
+                if len(raw) < length:  # the client was killed while it sent
+                    self.close_connection = True
+                    return
                 body = json.loads(raw) if raw else {}
                 answer = server.answer(JsonRequest(self.command, self.path, headers, body))
                 if answer is None:
