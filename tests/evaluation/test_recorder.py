@@ -181,6 +181,9 @@ async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) 
                 assert await status(json={"query": "word1", "top_k": 0}) == 422
                 assert await status(content=b"x" * 10_000_000) == 413
                 assert await status(json={"query": "word1"}) == 200
+            async with Client(f"{recorder.url}/q/{session.token}/mcp") as client:
+                for tool, query in (("search", ""), ("fetch", "word1")):
+                    assert (await client.call_tool(tool, {"query": query})).is_error
         async with httpx.AsyncClient() as http:
             assert (await http.post(url, json={"query": "word1"})).status_code == 404
         assert [step.query for step in session.steps] == ["word1"]

@@ -126,8 +126,12 @@ async def searches(agent: Any, out: Path, **changes: Any) -> tuple[SearchReport,
 
 async def test_every_figure_of_a_known_trajectory(tmp_path: Path) -> None:
     """Two searches of two documents: a and x, then b and a. Nothing is lost; one is shown twice."""
-    report, figures = await searches(two_hops, tmp_path)
-    assert figures == {
+    gates = ("evidence_recall>=0.9", "calls.p95<=2", "loop_gain>0.6")
+    run = await measured(two_hops, tmp_path, gates=gates)
+    assert [gate.passed for gate in run.report.gates] == [True, True, False]
+    report = run.report.search
+    assert report is not None
+    assert {name: figure.mean for name, figure in report.figures.items()} == {
         "evidence_recall": 1,
         "evidence_complete": 1,
         "evidence_auc@10": pytest.approx((0.5 + 9) / 10),

@@ -392,9 +392,7 @@ async def open_recorder(
 
 async def _require_ids(tool: Agent, config: RunConfig, dataset: Dataset) -> None:
     """Raise `UsageError` if the answers of the tool cannot be read: every search would fail."""
-    query = next(iter(dataset.queries.values()), None)
-    if query is None:
-        return
+    query = next(iter(dataset.queries.values()))
     try:
         async with asyncio.timeout(config.timeout):
             await tool.ask(query.text, 1)
