@@ -86,6 +86,8 @@ def test_a_run_without_an_answer_has_its_cause_by_the_text_of_the_query_and_no_z
     assert "0.0000" not in text
     page = render_markdown(run.report, run.folder.read_header(), run.name)
     assert "the index is closed" in page
+    private = evaluate(broken, "notes", out=tmp_path, num_queries=2, retries=0, private=True)
+    assert not any(query_texts(private.rows()).values())
     assert "0.0000" not in page
 
 
