@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
-from tests.ui.conftest import open_pages, running
+from tests.ui.conftest import form_token, open_pages, running
 from tests.ui.test_pages import names
 
 from assay.serve.guards import GuessLimit, refuse
@@ -23,12 +23,6 @@ POSTS = ("/evaluate", "/evaluations/x/cancel", "/chosen")
 def guarded(folder: Path, runs: Path) -> Iterator[httpx.Client]:
     with running(folder, "--runs", str(runs), ASSAY_TOKEN=TOKEN) as client:
         yield client
-
-
-def form_token(client: httpx.Client, path: str = "/evaluate") -> str:
-    found = re.search(r'name="form_token" value="([^"]+)"', client.get(path).text)
-    assert found
-    return found[1]
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -134,9 +128,7 @@ def test_read_only_pages_change_nothing(runs: Path) -> None:
             assert page.status_code == 200, path
             assert 'method="post"' not in page.text, path
             assert not re.search("/evaluate", page.text), path
-        token = re.search(r'form_token" value="([^"]+)"', client.get("/").text)
-        assert token
-        chosen = {"form_token": token[1], "run": [run, names(runs, "third")[0]]}
+        chosen = {"form_token": form_token(client, "/"), "run": [run, names(runs, "third")[0]]}
         assert client.post("/chosen", data={**chosen, "do": "compare"}).status_code == 303
         assert client.post("/chosen", data={**chosen, "do": "grade"}).status_code == 403
     assert len(list(runs.iterdir())) == 4

@@ -6,8 +6,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.report.page_reading import read_page
-from tests.ui.conftest import open_pages
-from tests.ui.test_access import form_token
+from tests.ui.conftest import form_token, open_pages
 
 from assay.cli.settings import named_configs
 from assay.net.outbound import OutboundPolicy

@@ -11,8 +11,7 @@ import httpx
 import orjson
 import pytest
 from tests.report.page_reading import read_page
-from tests.ui.conftest import running
-from tests.ui.test_access import form_token
+from tests.ui.conftest import form_token, running
 
 from assay import evaluate
 from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus as unquote
 import httpx
 import pytest
 from tests.report.page_reading import assert_harmless, read_page
-from tests.ui.conftest import SCRIPT, running
+from tests.ui.conftest import SCRIPT, form_token, running
 
 from assay.metrics.answer_values import JudgeCall
 from assay.run.folder import JudgeLog, RunFolder
@@ -98,10 +98,8 @@ def test_the_board_ranks_targets_and_groups_have_a_line(server: httpx.Client) ->
 def test_chosen_runs_are_compared_exported_or_refused(
     server: httpx.Client, first: str, third: str, runs: Path
 ) -> None:
-    token = re.findall(r'form_token" value="([^"]+)"', server.get("/").text)[0]
-
     def act(what: str, *chosen: str) -> httpx.Response:
-        data = {"form_token": token, "do": what, "run": list(chosen)}
+        data = {"form_token": form_token(server), "do": what, "run": list(chosen)}
         return server.post("/chosen", data=data)
 
     assert act("compare", first, third).headers["location"] == f"/compare?run={first}&run={third}"
@@ -173,6 +171,7 @@ def test_a_long_list_has_pages_that_keep_its_filters(
         assert len(page) < 150_000
         assert 'rel="next" href="/?q=copy&amp;page=2"' in page
         assert len(listed(client, q="copy", page="99")) == 20
+        assert len(client.get("/compare", params={"run": listed(client)[:20]}).text) < 150_000
         too_many = client.get("/compare", params={"run": listed(client)[:21]})
         assert too_many.status_code == 422
         assert "choose 2 to 20 runs to compare, got 21" in too_many.text

@@ -179,14 +179,14 @@ class PageSlice:
     next: str | None
 
 
-def slice_of(request: Request, total: int) -> PageSlice:
+def slice_of(request: Request, total: int, size: int = PER_PAGE) -> PageSlice:
     """The page that the address asks for, or the last one if there are fewer."""
     given = request.query_params.get("page", "1")
-    last = max(1, -(-total // PER_PAGE))
+    last = max(1, -(-total // size))
     number = min(last, max(1, int(given))) if given.isdecimal() and len(given) < 9 else 1
     return PageSlice(
-        skip=(number - 1) * PER_PAGE,
-        last=min(total, number * PER_PAGE),
+        skip=(number - 1) * size,
+        last=min(total, number * size),
         total=total,
         previous=address(request, page=str(number - 1)) if number > 1 else None,
         next=address(request, page=str(number + 1)) if number < last else None,

@@ -28,7 +28,7 @@ from assay.run.comparison import compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
 from assay.run.models import AnswerRow, QueryRow, RunState
-from assay.serve.ui.context import Ui, asked_for, download, slice_of, ui_of
+from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.evaluate import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 from assay.serve.ui.runs import COMPARED_LIMIT
@@ -200,7 +200,8 @@ async def comparison_page(request: Request) -> Response:
     chosen = _matching(page.queries, asked)
     if asked["sort"] == "-gain":
         chosen.reverse()
-    pages = slice_of(request, len(chosen))
+    # Each link names all runs: of many, fewer queries keep the page under 150 kB.
+    pages = slice_of(request, len(chosen), PER_PAGE if len(page.sides) < 9 else PER_PAGE // 2)
     rows = chosen[pages.skip : pages.last]
     selected = next((one for one in page.queries if one.query_id == asked["query"]), None)
     names = [side.name for side in page.sides]
