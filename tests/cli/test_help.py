@@ -110,6 +110,7 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
     [
         (("index", "notes"), "(notes); a data set is named by --dataset"),
         (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
+        (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
         (("bench", "quick", "--resume", "latest"), "not both"),
         (("search", "x", "--top-k", "ten"), "'ten' is not a valid integer"),
         (("serve", "green", "--port", "70000"), "70000 is not in the range 0<=x<=65535"),
@@ -129,6 +130,7 @@ def test_a_mistake_is_answered_with_what_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("broken.jsonl").write_text('{"question": "Why?"\n')
     assert message in invoke(*arguments)
 
 

@@ -186,7 +186,7 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     assert "assay.toml exists and was kept" in said
     assert (project / "assay.toml").read_text() == "# mine\n"
     again = CliRunner().invoke(app, ["init", "--ci", "github"])
-    assert "assay.toml and .github/workflows/assay.yml exist; pass --force" in str(again.exception)
+    assert "already there: assay.toml, .github/workflows/assay.yml" in str(again.exception)
     init("--ci", "github", "--force")
     assert settings()["target"]
 

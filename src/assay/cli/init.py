@@ -238,7 +238,7 @@ def _fill(template: str, **values: str) -> str:
 def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
     kept = [] if force else [name for name in files if (folder / name).exists()]
     if len(kept) == len(files):
-        raise UsageError(f"{' and '.join(kept)} exist; pass --force to replace what exists")
+        raise UsageError(f"already there: {', '.join(kept)}; pass --force to replace what is there")
     for name in kept:
         say(f"{name} exists and was kept; --force replaces it")
     written = [name for name in files if name not in kept]
