@@ -6,17 +6,21 @@ import pytest
 from tests.contract.running import running
 from tests.interop.old_library import old_agent_running
 from tests.interop.server10 import agent_app
+from tests.tiny_dataset import tiny_dataset
 
 from assay.errors import AgentFailure, FailureKind
+from assay.targets import open_target
 from assay.targets.a2a import A2AAgent
 from assay.targets.protocol import AgentAnswer
+from assay.targets.target_kinds import OpenContext, Target
 
+CONTEXT = OpenContext(tiny_dataset(1))
 WAYS = [False, True]
 """Blocking and streaming."""
 
 
 async def ask(url: str, query: str, *, streaming: bool) -> AgentAnswer:
-    agent = A2AAgent(url, streaming=streaming)
+    agent = open_target(f"a2a:{url}{'#stream' * streaming}", CONTEXT)
     try:
         await agent.open()
         return await agent.ask(query, 2)
@@ -83,7 +87,7 @@ async def test_a_new_agent_that_declares_an_old_version_is_asked_in_the_new_one(
     version: str,
 ) -> None:
     async with running(agent_app((version,), compatible=False)) as url:
-        agent = A2AAgent(url)
+        agent = A2AAgent(Target("a2a", url), CONTEXT)
         await agent.open()
         assert agent.interface.version == "0.3"
         answers = [await agent.ask("data x", 1) for _ in range(2)]

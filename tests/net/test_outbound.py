@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
+from tests.tiny_dataset import tiny_dataset
 
 from assay.errors import TargetError
 from assay.net.client import open_client
@@ -21,6 +22,7 @@ from assay.net.outbound import (
     policy_of_process,
 )
 from assay.targets.a2a import A2AAgent
+from assay.targets.target_kinds import OpenContext, Target
 
 GUARDED = OutboundPolicy(public_only=True)
 
@@ -162,7 +164,8 @@ def test_the_wildcard_is_no_other_address(host: str, all_interfaces: bool) -> No
     ],
 )
 async def test_no_way_of_writing_loopback_gets_through(server: Server, host: str) -> None:
-    agent = A2AAgent(f"http://{host}:{server.port}", policy=GUARDED)
+    target = Target("a2a", f"http://{host}:{server.port}")
+    agent = A2AAgent(target, OpenContext(tiny_dataset(1), policy=GUARDED))
     with pytest.raises(TargetError):
         await agent.open()
     await agent.close()

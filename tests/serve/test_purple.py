@@ -20,11 +20,11 @@ from tests.serve.serving import finds, send, serving, words
 from assay.data import load_dataset
 from assay.errors import AgentFailure
 from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import open_agent
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.serve.a2a import INTERNAL_ERROR
 from assay.serve.purple import Find, local_search, mcp_search, purple_app
-from assay.targets.a2a import A2AAgent
 from assay.targets.protocol import AgentAnswer
 
 ASKED = {"query": "bone health", "top_k": 3}
@@ -143,7 +143,7 @@ async def test_with_answers_the_artifact_cites_what_it_quotes_and_the_card_says_
     async with serving(purple_app(load, answers=True, on_stop=stop)) as url:
         card = (await http.get(url)).json()
         config = RunConfig(target=f"a2a:{url}", dataset="notes", answers=True, num_queries=8)
-        run = await Evaluation.plan(config, notes).start(A2AAgent(url), tmp_path)
+        run = await Evaluation.plan(config, notes).start(open_agent(config, notes), tmp_path)
     assert [skill["id"] for skill in card["skills"]] == ["nfcorpus_retrieval", "answers"]
     assert run.report.answers is not None
     assert run.report.answers.answered == 8

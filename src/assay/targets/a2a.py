@@ -18,7 +18,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -36,7 +36,6 @@ from assay.net.http import (
 )
 from assay.net.json import JsonObject, is_deep, parse_json, parse_object
 from assay.net.outbound import (
-    UNRESTRICTED,
     OutboundPolicy,
     OutboundRefused,
     is_loopback,
@@ -152,54 +151,32 @@ class Card:
 
 
 class A2AAgent(HttpAgent):
-    """An A2A agent. After `open()`, `card`, `interface` and `findings` hold what was found.
+    """The agent of `a2a:URL[#stream|#text]`, where `URL` is its address or that of its card.
 
-    `url` is the agent's address, or that of its card. With `plain_text`, the query itself is sent
-    instead of `{"query", "top_k"}`. A finding is a mistake that could be worked around, and the
-    remedy.
+    After `open()`, `card`, `interface` and `findings` hold what was found. A finding is a mistake
+    that could be worked around, and the remedy.
     """
 
     card: Card
     interface: Interface
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        streaming: bool = False,
-        track: str = "undeclared",
-        policy: OutboundPolicy = UNRESTRICTED,
-        mapping: Mapping[str, str] | None = None,
-        known: Container[str] = (),
-        plain_text: bool = False,
-    ) -> None:
-        self._base = base_address(url)
-        self.streaming = streaming
-        self.policy = policy
-        self.ready_url = ready_url(self._base)
-        self._plain_text = plain_text
-        self.reader = AnswerReader(mapping or {}, known)
-        self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
-        self.findings: list[tuple[str, str]] = []
-
-    @classmethod
-    def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
+    def __init__(self, target: Target, context: OpenContext) -> None:
         options = set(filter(None, target.fragment.split(",")))
         if not options <= {"stream", "text"}:
             raise UsageError(
                 f"target 'a2a:...#{target.fragment}': only '#stream', '#text' or '#text,stream' "
                 "may follow the URL"
             )
-        validate_keys(context.mapping or {}, target.kind)
-        return cls(
-            target.address,
-            mapping=context.mapping,
-            known=context.dataset.known_ids,
-            streaming="stream" in options,
-            plain_text="text" in options,
-            track=context.track,
-            policy=context.policy,
-        )
+        mapping = context.mapping or {}
+        validate_keys(mapping, target.kind)
+        self._base = base_address(target.address)
+        self.streaming = "stream" in options
+        self._plain_text = "text" in options  # the query itself instead of {"query", "top_k"}
+        self.policy = context.policy
+        self.ready_url = ready_url(self._base)
+        self.reader = AnswerReader(mapping, context.dataset.known_ids)
+        self.info = AgentInfo(f"a2a:{redact_url(self._base)}", "a2a", context.track)
+        self.findings: list[tuple[str, str]] = []
 
     async def open(self) -> None:
         """Find the card and choose the newest interface. Raises `TargetError` if there is none."""

@@ -31,6 +31,7 @@ from assay.extras import require_extras
 from assay.files import open_file, read_tail
 from assay.llm.passages import EXTRACTIVE, Passage
 from assay.llm.provider_kinds import PROVIDER_VARIABLE
+from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import OWN_SECRETS
 from assay.privacy import is_private
 from assay.targets.protocol import AgentAnswer, AgentInfo
@@ -199,7 +200,9 @@ class PurpleProcess:
         self._folder.cleanup()  # it holds the documents in memory now; nothing stays behind
         from assay.targets.a2a import A2AAgent
 
-        self._agent = A2AAgent(url)
+        # Whatever this process may call, its own child is part of it.
+        context = replace(self._context, policy=UNRESTRICTED, mapping=None)
+        self._agent = A2AAgent(Target("a2a", url), context)
         await self._agent.open()
         details = self._agent.info.details
         details += f"; answers: {self._answers}" if self._answers else ""
@@ -256,7 +259,6 @@ class PurpleProcess:
     async def _wait_until_ready(self, url: str) -> None:
         """As long as it takes: the first time, an index is built."""
         from assay.net.client import open_client
-        from assay.net.outbound import UNRESTRICTED
         from assay.targets.http_agent import ReadyState, ask_readiness, ready_url
 
         assert self._process is not None

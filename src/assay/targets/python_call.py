@@ -71,14 +71,6 @@ class PythonAgent:
         found: AgentInfo = getattr(self._object, "info", self._default_info)
         return found
 
-    @staticmethod
-    def from_target(target: Target, context: OpenContext) -> Agent:
-        found, known = load_object(target.address), context.dataset.known_ids
-        try:
-            return as_agent(found, name=str(target), track=context.track, known=known)
-        except UsageError as error:
-            raise UsageError(f"{target.address}: {error}") from None
-
     async def open(self) -> None:
         if hasattr(self._object, "open"):
             await _result(self._object.open())
@@ -201,6 +193,15 @@ def as_agent(
     """
     own_name = python_name(target)  # raises for what cannot be a target
     return PythonAgent(target, name=name or own_name, track=track, known=known)
+
+
+def python_agent(target: Target, context: OpenContext) -> Agent:
+    """The agent of `python:module:object`."""
+    found, known = load_object(target.address), context.dataset.known_ids
+    try:
+        return as_agent(found, name=str(target), track=context.track, known=known)
+    except UsageError as error:
+        raise UsageError(f"{target.address}: {error}") from None
 
 
 def python_name(target: object) -> str:

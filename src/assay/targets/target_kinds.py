@@ -142,9 +142,9 @@ class OpenContext:
 class TargetKind:
     """One kind of target.
 
-    `name` is its prefix, `syntax` and `description` are for people. `agent` is the `module:Class`
-    that makes the agent from the target and the context, itself or by `from_target`; of a plug-in,
-    a class or function that takes the address and the context.
+    `name` is its prefix, `syntax` and `description` are for people. `agent` is the `module:name`
+    of what makes the agent from the target and the context; of a plug-in, from the address and the
+    context.
 
     With `runs_code`, evaluating it runs code that the target names, or starts a process. `reaches`
     returns the network addresses that it contacts, `reads` the local files and variables that the
@@ -171,9 +171,8 @@ class TargetKind:
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
-        maker = load(self.agent)
         named = target.address if self.is_plugin else target
-        agent: Agent = getattr(maker, "from_target", maker)(named, context)
+        agent: Agent = load(self.agent)(named, context)
         return agent
 
 
@@ -371,7 +370,7 @@ _KINDS = (
         syntax="python:module:function",
         description="a function f(query, top_k) that returns document ids, an object with such a "
         "method ask, or a retriever",
-        agent="assay.targets.python_call:PythonAgent",
+        agent="assay.targets.python_call:python_agent",
         runs_code=True,
         reaches=lambda _target: (),
         examples=("python:my_search:find",),

@@ -36,6 +36,7 @@ from assay.serve.a2a import (
 from assay.serve.green.request import EvalRequest, EvaluationSpec, agent_url, to_spec
 from assay.serve.readiness import Loading
 from assay.targets.a2a import A2AAgent
+from assay.targets.target_kinds import OpenContext, Target
 
 _logger = logging.getLogger(__name__)
 
@@ -210,7 +211,7 @@ class JobQueue:
         self._source = source
         self._concurrency = concurrency
         self._limit = running + waiting
-        self._open_agent = open_agent or partial(A2AAgent, policy=policy)
+        self._open_agent = open_agent
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
         self._jobs: dict[str, EvaluationJob] = {}
         self._closed = False
@@ -233,7 +234,11 @@ class JobQueue:
             raise ServerUnavailable("too many evaluations in progress; try again later")
         for old_id in ended[:-KEPT]:
             del self._jobs[old_id]
-        job = EvaluationJob(job_id or str(uuid.uuid4()), spec, self._open_agent(url))
+        if self._open_agent:
+            agent = self._open_agent(url)
+        else:
+            agent = A2AAgent(Target("a2a", url), OpenContext(dataset, policy=self._policy))
+        job = EvaluationJob(job_id or str(uuid.uuid4()), spec, agent)
         self._jobs[job.id] = job
         job.future = self._threads.submit(job.run, dataset, self._out)
         return job
