@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -12,7 +13,7 @@ import orjson
 
 from assay.errors import AgentFailure, DownloadError, FailureKind, UsageError
 from assay.files import FileLock, atomic_writer
-from assay.net.client import MAX_BYTES_EXTENSION, open_client
+from assay.net.client import open_client
 from assay.net.gather import run_coroutine
 from assay.net.http import CUT_OFF, classify_http_errors
 from assay.net.json import parse_json
@@ -47,23 +48,23 @@ def download_file(
     from TLS to plain HTTP. `seconds` bound one of the `attempts` (0: four). Raises `DownloadError`.
     """
 
-    async def receive(client: httpx.AsyncClient) -> None:
-        async with _response(client, url, limit) as response:
-            declared = response.headers.get("content-length", "")
-            total = int(declared) if declared.isdecimal() and len(declared) < 16 else None
-            size = 0
-            with atomic_writer(path) as file:
-                async for chunk in response.aiter_raw():
-                    size += len(chunk)
-                    file.write(chunk)
-                    progress(what, size, total)
+    async def write(response: httpx.Response) -> None:
+        declared = response.headers.get("content-length", "")
+        total = int(declared) if declared.isdecimal() and len(declared) < 16 else None
+        size = 0
+        with atomic_writer(path) as file:
+            async for chunk in response.aiter_raw():
+                size += len(chunk)
+                file.write(chunk)
+                progress(what, size, total)
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock")):
             if not path.is_file():
-                work = _attempt(receive, auth, policy, seconds)
-                run_coroutine(RetryPolicy(attempts=attempts or _ATTEMPTS).run(work))
+                retries = RetryPolicy(attempts=attempts or _ATTEMPTS)
+                attempt = partial(_receive, url, limit, write, auth, policy, seconds)
+                run_coroutine(retries.run(attempt))
     except OSError as error:
         raise DownloadError(f"{path} cannot be written: {error.strerror or error}") from error
 
@@ -71,60 +72,50 @@ def download_file(
 def fetch_json(url: str, *, limit: int, auth: httpx.Auth | None = None) -> Any:
     """The JSON at an address, at most `limit` bytes of it. Raises `DownloadError`."""
 
-    async def receive(client: httpx.AsyncClient) -> bytes:
-        async with _response(client, url, limit) as response:
-            return await response.aread()
-
-    work = _attempt(receive, auth, None, _STALL_SECONDS)
+    attempt = partial(_receive, url, limit, httpx.Response.aread, auth)
     try:
-        return parse_json(run_coroutine(RetryPolicy(attempts=_ATTEMPTS).run(work)))
+        return parse_json(run_coroutine(RetryPolicy(attempts=_ATTEMPTS).run(attempt)))
     except orjson.JSONDecodeError:
         raise DownloadError("the response is not JSON; check the base URL") from None
 
 
-def _attempt(
-    receive: Callable[[httpx.AsyncClient], Awaitable[Result]],
+async def _receive(
+    url: str,
+    limit: int,
+    read: Callable[[httpx.Response], Awaitable[Result]],
     auth: httpx.Auth | None,
-    policy: OutboundPolicy | None,
-    seconds: float,
-) -> Callable[[], Awaitable[Result]]:
-    """`receive` with a client and within the limits; `DownloadError` says what happened instead."""
-
-    async def attempt() -> Result:
-        timeout = httpx.Timeout(_STALL_SECONDS, connect=5.0)
-        allowed = policy_of_process() if policy is None else policy
-        try:
-            async with (
-                open_client(allowed, auth=auth, timeout=timeout) as client,
-                asyncio.timeout(seconds),
-            ):
-                with classify_http_errors():
-                    return await receive(client)
-        except TimeoutError:
-            message = f"not finished after {seconds:g} seconds; run it again"
-            raise DownloadError(message) from None
-        except AgentFailure as failure:
-            is_transient = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
-            is_transient |= str(failure) == CUT_OFF
-            raise DownloadError(str(failure), retryable=is_transient) from None
-        except (UsageError, ValueError) as error:  # not an http(s) URL
-            raise DownloadError(str(error)[:200]) from None
-
-    return attempt
+    policy: OutboundPolicy | None = None,
+    seconds: float = _STALL_SECONDS,
+) -> Result:
+    """What `read` makes of the response, within the limits; `DownloadError` if there is none."""
+    timeout = httpx.Timeout(_STALL_SECONDS, connect=5.0)
+    allowed = policy_of_process() if policy is None else policy
+    try:
+        async with (
+            open_client(allowed, auth=auth, timeout=timeout, max_bytes=limit) as client,
+            asyncio.timeout(seconds),
+        ):
+            with classify_http_errors():
+                async with _response(client, url) as response:
+                    return await read(response)
+    except TimeoutError:
+        raise DownloadError(f"not finished after {seconds:g} seconds; run it again") from None
+    except AgentFailure as failure:
+        is_transient = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
+        is_transient |= str(failure) == CUT_OFF
+        raise DownloadError(str(failure), retryable=is_transient) from None
+    except (UsageError, ValueError) as error:  # not an http(s) URL
+        raise DownloadError(str(error)[:200]) from None
 
 
 @asynccontextmanager
-async def _response(
-    client: httpx.AsyncClient, url: str, limit: int
-) -> AsyncIterator[httpx.Response]:
+async def _response(client: httpx.AsyncClient, url: str) -> AsyncIterator[httpx.Response]:
     """The response with its body unread. Redirects may lead to another host, where files are
     kept; the client's credentials are bound to the first one.
     """
     for _ in range(_MAX_REDIRECTS + 1):
         split_address(url)  # raises for anything but an http(s) URL
-        request = client.build_request("GET", url)
-        request.extensions[MAX_BYTES_EXTENSION] = limit
-        response = await client.send(request, stream=True)
+        response = await client.send(client.build_request("GET", url), stream=True)
         status = response.status_code
         try:
             if status == 200:
