@@ -81,9 +81,7 @@ def resolved(separator: str = "", **answer: Any) -> AgentAnswer:
 def test_several_chunks_of_a_document_are_one_document() -> None:
     answer = resolved("#", doc_ids=("pool#1", "bus#1", "pool#2"), citations=("pool#2",))
     assert (answer.doc_ids, answer.citations) == (("pool", "bus"), ("pool",))
-
-
-def test_repeated_ids_of_documents_stay_repeated() -> None:
+    # A repeated id of a document is the agent's mistake.
     assert resolved("#", doc_ids=("pool", "pool")).doc_ids == ("pool", "pool")
 
 

@@ -91,6 +91,7 @@ NUMBERS = ("1", "2", "3", "7", "17")
         ([{"id": 0, "source": 17}, {"id": 1, "source": 3}], ("17", "3")),
         ([{"rank": 7, "doc_id": 1}, {"rank": 3, "doc_id": 2}], ("1", "2")),
         ([{"url": "https://h/kb/17.html?from=3#top"}, {"url": "https://h/kb/3"}], ("17", "3")),
+        ({"hits": [{"id": 9, "source": "17"}, {"id": 8, "source": "3"}]}, ("17", "3")),
     ],
 )
 def test_the_field_whose_values_are_ids_of_the_data_set_is_taken(
@@ -119,12 +120,6 @@ def test_what_is_not_understood_is_refused_with_the_mapping_that_reads_it(
         read(value, known=NUMBERS)
     assert str(caught.value).endswith(f"; try: --map '{mapping}'")
     assert read(value, mapping, known=NUMBERS).doc_ids == ("17", "3")
-
-
-def test_without_ids_they_are_detected_by_the_data_set() -> None:
-    value = {"hits": [{"id": 9, "source": "d1"}, {"id": 8, "source": "d2"}]}
-    assert read(value, known=("d1", "d2")).doc_ids == ("d1", "d2")
-    assert read({"b": {"c": [{"ref": "d1"}]}}, "results=b.c", "doc_id=ref").doc_ids == ("d1",)
 
 
 @pytest.mark.parametrize(

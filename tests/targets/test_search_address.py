@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import jmespath
 import pytest
 from tests.targets.every_kind import KINDS, Service, ask
 
@@ -37,10 +38,25 @@ async def sent(kind: str, **request: Any) -> tuple[dict[str, str], dict[str, Any
     return texts[-1] if texts else agent.sent[-1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_every_kind_sends_the_trace(kind: str, search: None) -> None:
-    headers, _ = await sent(kind)
+ASKED = {"query": "coffee", "top_k": 5, "search_url": URL, "mcp_server_url": MCP}
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "found"),
+    [
+        ("rest", "nowhere", None),
+        ("openai", "nowhere", None),
+        ("a2a", "params.message.parts[0].text", json.dumps(ASKED, separators=(",", ":"))),
+        ("http", "inputs.search_url", URL),
+        ("mcp", 'params."_meta".traceparent', TRACE),
+    ],
+)
+async def test_every_kind_sends_the_trace_and_the_address_in_its_way(
+    kind: str, place: str, found: str | None, search: None
+) -> None:
+    headers, body = await sent(kind)
     assert headers["traceparent"] == TRACE
+    assert jmespath.search(place, body) == found
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,23 +64,6 @@ async def test_nothing_is_added_without_a_search(kind: str) -> None:
     headers, body = await sent(kind)
     assert "traceparent" not in headers
     assert not any(word in json.dumps(body) for word in ("search_url", "mcp_server", "traceparent"))
-
-
-async def test_a2a_gets_both_addresses(search: None) -> None:
-    _, body = await sent("a2a")
-    request = json.loads(body["params"]["message"]["parts"][0]["text"])
-    assert request == {"query": "coffee", "top_k": 5, "search_url": URL, "mcp_server_url": MCP}
-
-
-async def test_a_contract_agent_gets_an_input(search: None) -> None:
-    _, body = await sent("http")
-    assert body["inputs"]["search_url"] == URL
-
-
-async def test_an_mcp_tool_gets_the_trace_in_its_meta(search: None) -> None:
-    _, body = await sent("mcp")
-    assert body["params"]["_meta"]["traceparent"] == TRACE
-    assert body["params"]["arguments"] == {"query": "coffee", "top_k": 5}
 
 
 @pytest.mark.parametrize("kind", ["rest", "openai"])
