@@ -129,7 +129,7 @@ def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
 def _outcome(call: "SampleCall") -> str:
     took = f"{call.milliseconds:.0f} ms"
     if call.failure:
-        return f"failed after {took}: {call.failure}"
+        return f"failed after {took}"
     first = ", ".join(each[:40] for each in call.doc_ids[:3])
     more = ", ..." if len(call.doc_ids) > 3 else ""
     return f"{counted(len(call.doc_ids), 'id')} in {took}: {first}{more}"

@@ -372,9 +372,8 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
 def _about_call(call: SampleCall, sample: SampleQuery, target: Target) -> Iterator[Problem]:
     kind = TARGET_KINDS[target.kind]
     if call.failure:
-        what = f"the {call.way} call failed, {call.failure}: {call.message}"
         remedy = call.remedy or remedy_for(call.failure, call.status, kind)
-        yield Problem(what, remedy, grave=True)
+        yield Problem(f"{call.failure}: {call.message}", remedy, grave=True)
         return
     if not call.doc_ids:
         remedy = "ask something that it should know, with --query, or --map ids=EXPR"
