@@ -103,10 +103,14 @@ async def compare(url: str, calls: int) -> None:
     from a2a.helpers import new_text_message
     from a2a.types.a2a_pb2 import Role, SendMessageRequest
 
-    from assay.targets.a2a import A2AAgent
+    from assay.data import load_dataset
+    from assay.targets import open_target
+    from assay.targets.target_kinds import OpenContext
 
+    context = OpenContext(load_dataset("notes"))
     text = json.dumps({"query": "statins and muscle pain", "top_k": 5})
-    blocking, streaming = A2AAgent(url), A2AAgent(url, streaming=True)
+    blocking = open_target(f"a2a:{url}", context)
+    streaming = open_target(f"a2a:{url}#stream", context)
     await blocking.open()
     await streaming.open()
     async with httpx.AsyncClient(timeout=60) as http:
@@ -143,9 +147,11 @@ def resident_mb() -> float:
 
 async def grow(url: str, calls: int) -> None:
     """Resident memory after a tenth of the calls, when all is warm, and after all of them."""
-    from assay.targets.a2a import A2AAgent
+    from assay.data import load_dataset
+    from assay.targets import open_target
+    from assay.targets.target_kinds import OpenContext
 
-    agent = A2AAgent(url)
+    agent = open_target(f"a2a:{url}", OpenContext(load_dataset("notes")))
     await agent.open()
     await spend(lambda: agent.ask("statins and muscle pain", 5), calls // 10)
     before = resident_mb()
