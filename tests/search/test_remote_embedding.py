@@ -144,9 +144,7 @@ def test_an_answer_of_another_shape_is_told(
     server: EmbeddingServer, change: Callable[[Any], Any]
 ) -> None:
     server.change = change
-    with pytest.raises(
-        SearchError, match=r"cannot be parsed|expected a matrix|infinite or NaN|only zeros"
-    ):
+    with pytest.raises(SearchError, match=r"cannot be parsed|finite numbers|only zeros"):
         server.opened()
 
 
@@ -163,7 +161,7 @@ def test_the_text_whose_vector_is_zero_is_named(server: EmbeddingServer) -> None
 def test_a_model_that_changes_its_dimension_is_told(server: EmbeddingServer) -> None:
     embedder = server.opened()
     server.change = with_vectors([1.0, 2.0])
-    with pytest.raises(SearchError, match=r"expected a matrix of \(1, 512\).*\(1, 2\)"):
+    with pytest.raises(SearchError, match=r"expected \(1, 512\) finite numbers.*\(1, 2\)"):
         embedder.embed(["tea"])
 
 

@@ -115,10 +115,9 @@ class RemoteEmbedder:
             # The class alone: a message may quote what came.
             raise self._error(f"the response cannot be parsed ({type(error).__name__})") from None
         wanted = (len(texts), self.dimension or vectors.shape[-1])
-        if vectors.shape != wanted or 0 in vectors.shape or wanted[1] > MAX_DIMENSION:
-            raise self._error(f"expected a matrix of {wanted} numbers, got one of {vectors.shape}")
-        if not np.isfinite(vectors).all():
-            raise self._error("a vector has a number that is missing, infinite or NaN")
+        is_matrix = vectors.shape == wanted and 0 < wanted[1] <= MAX_DIMENSION
+        if not is_matrix or not np.isfinite(vectors).all():
+            raise self._error(f"expected {wanted} finite numbers, got an array of {vectors.shape}")
         if not (present := vectors.any(axis=1)).all():
             place = int(present.argmin())
             size = f"{len(texts[place]):,} characters" if texts[place].strip() else "blank"
