@@ -77,21 +77,11 @@ def test_an_index_of_an_earlier_version_is_rebuilt_with_a_line_that_says_so(
     assert len([one for one in home.iterdir() if one.is_dir()]) == 1
 
 
-def test_vectors_shared_among_threads_are_compared_alike(
-    store: ArrayStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("shared_from", [1, 1 << 30], ids=["two threads", "one thread"])
+def test_every_document_is_compared_exactly(
+    store: ArrayStore, monkeypatch: pytest.MonkeyPatch, shared_from: int
 ) -> None:
-    documents = [Document(f"d{n}", "", f"tea {n} water {n % 7}") for n in range(60)]
-
-    def hits() -> list[tuple[str, float]]:
-        with indexed(store, WordEmbedder(), documents) as retriever:
-            return [(hit.doc_id, hit.score) for hit in retriever.search("tea water 3", 60)]
-
-    alone = hits()
-    monkeypatch.setattr(array_store, "_SHARED_FROM", 1)
-    assert hits() == alone
-
-
-def test_every_document_is_compared_exactly(store: ArrayStore) -> None:
+    monkeypatch.setattr(array_store, "_SHARED_FROM", shared_from)
     embedder = WordEmbedder()
     documents = [Document(f"d{n:03}", "", f"word{n} word{n % 13} tea") for n in range(200)]
     with indexed(store, embedder, documents) as retriever:
