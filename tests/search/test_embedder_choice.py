@@ -8,11 +8,10 @@ import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 import assay
-from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search import embedding
 from assay.search import index as index_module
-from assay.search.embedding import EmbedderSettings, Vectors, open_embedder
+from assay.search.embedding import EmbedderSettings, Vectors
 from assay.search.index import open_retriever, open_store
 
 DATASET = assay.Dataset(
@@ -88,11 +87,6 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in settings.as_environment().items():
         monkeypatch.setenv(name, value)
     assert EmbedderSettings.from_environment() == settings
-
-
-def test_a_model_without_its_kind_is_refused_with_the_kind() -> None:
-    with pytest.raises(UsageError, match=r"use one of .* Did you mean st:some/model\?"):
-        open_embedder(EmbedderSettings("some/model"))
 
 
 def test_prompts_stand_before_queries_and_documents() -> None:

@@ -166,10 +166,16 @@ def test_a_model_that_changes_its_dimension_is_told(server: EmbeddingServer) -> 
 
 
 @pytest.mark.parametrize(
-    "spec", ["openai", "openai:", "magic:m", "ollama:m", "tei:http://host", "openai:m@ftp://host"]
+    ("spec", "hint"),
+    [
+        ("openai:", "use one of"),
+        ("magic:m", "use one of"),
+        ("openai:m@ftp://host", "use one of"),
+        ("some/model", r"Did you mean st:some/model\?"),
+    ],
 )
-def test_what_names_no_embedder_is_refused(spec: str) -> None:
-    with pytest.raises(UsageError, match="--embedder"):
+def test_what_names_no_embedder_is_refused(spec: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=f"--embedder .*{hint}"):
         open_embedder(EmbedderSettings(spec))
 
 
