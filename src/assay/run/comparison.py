@@ -142,60 +142,78 @@ def compare_reports(
     same_labels = _same_labels(a.report, b.report)
     if not same_labels and dataset is not None:
         a = a.rescored(dataset, b.report.config.split)
-    chosen, columns = list(figures) or _figures_in_common(a.report, b.report), {}
-    for figure in chosen:
-        if about := _queries_with(figure, shared, a, b):
-            columns[figure] = tuple(
-                np.array([run.scores[each][figure.key] for each in about]) for run in (a, b)
-            )
-    missing = [figure for figure in figures if figure not in columns]
-    if missing or not columns:
+    chosen = list(figures) or _figures_in_common(a.report, b.report)
+    asked = {figure: _queries_with(figure, shared, a, b) for figure in chosen}
+    compared = {figure: query_ids for figure, query_ids in asked.items() if query_ids}
+    missing = [figure for figure in figures if figure not in compared]
+    if missing or not compared:
         what = ", ".join(map(str, missing)) or "figure"
         raise RunError(
             f"the two runs have no {what} in common for the queries that both asked; run both "
             "with the same options, such as --top-k"
         )
-    paired = []
-    for figure, (first, second) in columns.items():
-        found = compare_paired(first, second)
-        # A win is always an improvement, also where a lower figure is better.
-        if not figure.higher_is_better:
-            found = replace(found, wins=found.losses, losses=found.wins)
-        paired.append((figure, found, float((second - first).std())))
-    adjusted = holm([each.p_value for _, each, _ in paired])
     name_a, name_b = run_names([a, b])
-    return Comparison(
+    found = Comparison(
         a=name_a,
         b=name_b,
         metrics={
-            figure.slug: PairedResult(
-                **asdict(each),
-                p_adjusted=p,
-                queries_needed=queries_needed(spread, abs(each.difference), systems * len(columns))
-                if each.difference
-                else None,
-            )
-            for (figure, each, spread), p in zip(paired, adjusted, strict=True)
+            figure.slug: _paired_result(figure, query_ids, a, b, systems * len(compared))
+            for figure, query_ids in compared.items()
         },
         warnings=_warnings(a, b, shared, relabeled=not same_labels, rescored=dataset is not None),
         title=comparison_title([name_a, name_b]),
-        worse=_losses(next(iter(columns)), shared, a, b),
+        worse=_losses(*next(iter(compared.items())), a, b),
     )
+    return _corrected([found])[0]
+
+
+def _paired_result(
+    figure: ReportFigure, query_ids: Sequence[str], a: ComparedRun, b: ComparedRun, tests: int
+) -> PairedResult:
+    """One of so many tests, whose p-values `_corrected` corrects together."""
+    first, second = (
+        np.array([run.scores[each][figure.key] for each in query_ids]) for run in (a, b)
+    )
+    found = compare_paired(first, second)
+    # A win is always an improvement, also where a lower figure is better.
+    if not figure.higher_is_better:
+        found = replace(found, wins=found.losses, losses=found.wins)
+    needed = None
+    if found.difference:
+        needed = queries_needed(float((second - first).std()), abs(found.difference), tests)
+    return PairedResult(**asdict(found), p_adjusted=found.p_value, queries_needed=needed)
+
+
+def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """With the p-values of all of them corrected together (Holm 1979)."""
+    rows = [row for comparison in comparisons for row in comparison.metrics.values()]
+    adjusted = iter(holm([row.p_value for row in rows]))
+    return [
+        comparison.model_copy(
+            update={
+                "metrics": {
+                    name: row.model_copy(update={"p_adjusted": next(adjusted)})
+                    for name, row in comparison.metrics.items()
+                }
+            }
+        )
+        for comparison in comparisons
+    ]
 
 
 def _losses(
-    figure: ReportFigure, shared: Sequence[str], a: ComparedRun, b: ComparedRun
+    figure: ReportFigure, query_ids: Sequence[str], a: ComparedRun, b: ComparedRun
 ) -> list[ChangedQuery]:
-    about = _queries_with(figure, shared, a, b)
+    key = figure.key
     changed = [
         ChangedQuery(
             query_id=each,
             query_text=b.texts.get(each, ""),
-            a=a.scores[each][figure.key],
-            b=b.scores[each][figure.key],
+            a=a.scores[each][key],
+            b=b.scores[each][key],
         )
-        for each in about
-        if improvement(figure, b.scores[each][figure.key] - a.scores[each][figure.key]) < 0
+        for each in query_ids
+        if improvement(figure, b.scores[each][key] - a.scores[each][key]) < 0
     ]
     return sorted(changed, key=lambda each: -abs(each.b - each.a))[:MAX_CHANGED]
 
@@ -224,21 +242,9 @@ def compare_with_each(
     dataset: Dataset | None = None,
 ) -> list[Comparison]:
     """Several systems with one: all their p-values are corrected together, not pair by pair."""
-    comparisons = [compare_reports(first, other, figures, dataset, len(others)) for other in others]
-    # From the raw p-values again: those of each comparison were corrected for its figures alone.
-    raw = [row.p_value for comparison in comparisons for row in comparison.metrics.values()]
-    adjusted = iter(holm(raw))
-    return [
-        comparison.model_copy(
-            update={
-                "metrics": {
-                    name: row.model_copy(update={"p_adjusted": next(adjusted)})
-                    for name, row in comparison.metrics.items()
-                }
-            }
-        )
-        for comparison in comparisons
-    ]
+    return _corrected(
+        [compare_reports(first, other, figures, dataset, len(others)) for other in others]
+    )
 
 
 def _same_labels(a: Report, b: Report) -> bool:
