@@ -32,6 +32,16 @@ def test_what_is_made_from_the_code_is_fresh(name: str) -> None:
     assert done.returncode == 0, done.stderr + " run: make docs"
 
 
+def test_pages_are_few_and_short() -> None:
+    generated = {"cli.md", "python-reference.md"}
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name not in generated]
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert len(pages) <= 24
+    assert sum(words.values()) <= 30_000
+    for name, most in (("README.md", 800), ("CONTRIBUTING.md", 1500)):
+        assert len((ROOT / name).read_text(encoding="utf-8").split()) <= most
+
+
 def test_every_kind_of_target_has_its_row() -> None:
     rows = "".join(line for line in read("targets.md").splitlines() if line.startswith("| "))
     assert [name for name in TARGET_KINDS if f"`{name}:" not in rows and name != "url"] == []
