@@ -1,5 +1,6 @@
 """A Notes server, an account on it, documents, and pauses that are counted instead of waited."""
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,10 +14,9 @@ from assay.nextcloud.client import Account, NotesClient
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HOST", "USERNAME", "PASSWORD"):
-        monkeypatch.delenv(f"NEXTCLOUD_{name}", raising=False)
-    for name in ("ASSAY_NOTE_MAPPING", "QDRANT_URL", "QDRANT_PATH", "COLLECTION_NAME"):
-        monkeypatch.delenv(name, raising=False)
+    ours = ("ASSAY_NOTE", "NEXTCLOUD_", "QDRANT_", "COLLECTION_NAME")
+    for name in [name for name in os.environ if name.startswith(ours)]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
 
 

@@ -18,12 +18,9 @@ filterwarnings = error
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("RAG_EVAL_PROVIDER", "RAG_EVAL_OLLAMA_BASE_URL", "ASSAY_TARGET", "ASSAY_DATASET"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("NEXTCLOUD_HOST", "NEXTCLOUD_USERNAME", "NEXTCLOUD_PASSWORD"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("ASSAY_NOTE_MAPPING", "NFCORPUS_ARCHIVE", "PYTEST_ADDOPTS"):
-        monkeypatch.delenv(name, raising=False)
+    ours = ("ASSAY_", "NEXTCLOUD_", "NFCORPUS_", "RAG_EVAL_", "PYTEST_ADDOPTS")
+    for name in [name for name in os.environ if name.startswith(ours)]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("ASSAY_BEIR_URL", "http://127.0.0.1:9")  # where nobody listens
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
 

@@ -1,11 +1,14 @@
 """Answers: by the client's model where it offers one, else by ours; cited, and honest."""
 
+import os
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.session import ClientRequestContext, SamplingFnT
 from mcp_types import (
     INVALID_REQUEST,
@@ -149,3 +152,23 @@ async def test_a_document_that_gives_orders_changes_no_prompt(mode: str) -> None
         answer = await ask(url, mode, QUESTION, gullible)
     assert "EVIL-1" in {source["id"] for source in answer["sources"]}
     assert answer["generated_answer"] == "It slows it [1]."
+
+
+@ERAS
+async def test_stdio_serves_either_era_and_logs_no_query(tmp_path: Path, mode: str) -> None:
+    arguments = ["-m", "assay", "serve", "mcp", "--stdio", "--mode", "bm25", "--dataset", "notes"]
+    command = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    question = {"query": "allotment club annual meeting canary"}
+    with (tmp_path / "stderr").open("w+") as stderr:
+        transport = stdio_client(command, errlog=stderr)
+        async with Client(
+            transport, mode=mode, sampling_callback=replying("In March [1].")
+        ) as client:
+            found = await client.call_tool("search_nfcorpus", question)
+            answer = await client.call_tool("nc_semantic_search_answer", question)
+            assert (await client.read_resource("doc://note-003")).contents
+    assert "note-003" in str(found.structured_content)
+    assert isinstance(answer.structured_content, dict)
+    assert answer.structured_content["search_method"] == "bm25+sampling"
+    assert answer.structured_content["generated_answer"] == "In March [1]."
+    assert "canary" not in (tmp_path / "stderr").read_text()
