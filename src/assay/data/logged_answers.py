@@ -10,7 +10,7 @@ from math import isnan
 from typing import Any, NamedTuple, NoReturn
 
 from assay.data.dataset import Fact
-from assay.data.table import cell_list, parsed_cell
+from assay.data.table import cell_list, first_value, parsed_cell
 from assay.data.text_file import Record, short_repr, spelling
 from assay.errors import DataError
 
@@ -169,7 +169,7 @@ class _Row:
 
     def strings(self, key: str) -> tuple[str, ...]:
         items = cell_list(self.values.get(key))
-        texts = [_first(item, _TEXTS) if isinstance(item, dict) else item for item in items]
+        texts = [first_value(item, _TEXTS) if isinstance(item, dict) else item for item in items]
         if not all(isinstance(text, str | int) for text in texts):
             self.wrong(key, "a list of strings")
         return tuple(map(str, texts))
@@ -178,7 +178,7 @@ class _Row:
         if isinstance(item, str):
             return LoggedContext("", item)
         fields = item if isinstance(item, dict) else {}
-        found, text = _first(fields, _IDS) or "", _first(fields, _TEXTS) or ""
+        found, text = first_value(fields, _IDS) or "", first_value(fields, _TEXTS) or ""
         if not isinstance(text, str) or not (found or text):
             self.wrong("contexts", 'a list of texts or of {"id", "text"}')
         return LoggedContext(str(found), text)
@@ -211,7 +211,3 @@ def _look_up(row: Record, name: str) -> Any:
         if part != key:
             found = [item for value in found for item in cell_list(value)]
     return found if "[]" in name else found[0]
-
-
-def _first(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((fields[name] for name in names if fields.get(name) is not None), None)

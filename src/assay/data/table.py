@@ -196,6 +196,11 @@ def parsed_cell(value: Any) -> Any:
         return value
 
 
+def first_value(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The value under the first of these names that has one."""
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
+
+
 def _from_json(file: TextFile) -> Iterator[Record | DataError]:
     value = read_json(file)
     while isinstance(value, dict):  # an export of spans, or rows in a field: `results`, `testCases`

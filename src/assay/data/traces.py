@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from assay.data.table import memory_rows, parsed_cell, read_table
+from assay.data.table import first_value, memory_rows, parsed_cell, read_table
 from assay.data.text_file import Findings, Record
 from assay.errors import DataError
 from assay.net.json import JsonObject
@@ -195,18 +195,18 @@ def _step(span: TraceSpan) -> SearchStep | None:
     documents = _documents(span, "retrieval.documents")
     pairs = [(document["id"], document["score"]) for document in documents if document["id"]]
     if not documents:
-        pairs = _ids_in(_first(attributes, ("gen_ai.tool.call.result", "output.value")))
+        pairs = _ids_in(first_value(attributes, ("gen_ai.tool.call.result", "output.value")))
     if not pairs and not is_retriever:
         return None
     names = ("gen_ai.tool.name", "tool.name", "gen_ai.data_source.id")
     scores = [float(score) for _, score in pairs if type(score) in (int, float)]
     query = attributes.get("gen_ai.retrieval.query.text")
     if not isinstance(query, str):
-        given = _first(attributes, ("gen_ai.tool.call.arguments", "tool.parameters"))
+        given = first_value(attributes, ("gen_ai.tool.call.arguments", "tool.parameters"))
         query = _text_in(parsed_cell(given), _QUESTION_KEYS) or _said(span, "input") or ""
     took = span.end_ns - span.start_ns
     return SearchStep(
-        tool=str(_first(attributes, names) or span.name),
+        tool=str(first_value(attributes, names) or span.name),
         query=query,
         doc_ids=tuple(dict.fromkeys(doc_id for doc_id, _ in pairs)),
         scores=tuple(scores) if len(scores) == len(pairs) else (),
@@ -226,7 +226,7 @@ def _ids_in(value: Any, depth: int = 0) -> list[tuple[str, Any]]:
         inside: Iterable[Any] = value.values()
     else:
         documents = list(_objects(value))
-        named = [(_first(d, _ID_KEYS), _first(d, _SCORE_KEYS)) for d in documents]
+        named = [(first_value(d, _ID_KEYS), first_value(d, _SCORE_KEYS)) for d in documents]
         pairs = [(str(doc_id), score) for doc_id, score in named if isinstance(doc_id, str | int)]
         if pairs:
             return pairs
@@ -256,11 +256,13 @@ def _documents(span: TraceSpan, name: str) -> list[JsonObject]:
     for fields in (*_objects(listed), *(numbered[place] for place in sorted(numbered))):
         metadata = parsed_cell(fields.get("metadata"))
         source = metadata if isinstance(metadata, dict) else {}
-        doc_id = _first(fields, ("id", "document.id")) or _first(source, ("doc_id", "id", "source"))
-        text = _first(fields, ("content", "text", "document.content"))
+        doc_id = first_value(fields, ("id", "document.id")) or first_value(
+            source, ("doc_id", "id", "source")
+        )
+        text = first_value(fields, ("content", "text", "document.content"))
         text = text if isinstance(text, str) else ""
         if doc_id or text:
-            score = _first(fields, ("score", "document.score"))
+            score = first_value(fields, ("score", "document.score"))
             documents.append({"id": str(doc_id or ""), "text": text, "score": score})
     return documents
 
@@ -289,7 +291,7 @@ def _message_of(span: TraceSpan, side: str) -> str | None:
             parts = message.get("parts", message.get("content"))
             if isinstance(parts, str):
                 return parts
-            contents = (_first(part, ("content", "text")) for part in _objects(parts))
+            contents = (first_value(part, ("content", "text")) for part in _objects(parts))
             if texts := [content for content in contents if isinstance(content, str)]:
                 return "\n".join(texts)
     return None
@@ -301,16 +303,12 @@ def _text_in(value: Any, keys: Sequence[str], depth: int = 0) -> str | None:
         return None
     inside: Iterable[Any] = value
     if isinstance(value, dict):
-        found = _first(value, keys)
+        found = first_value(value, keys)
         if isinstance(found, str) and found.strip():
             return found
         # What a key holds comes before the rest.
         inside = (value[key] for key in sorted(value, key=lambda key: (*keys, key).index(key)))
     return next(filter(None, (_text_in(item, keys, depth + 1) for item in inside)), None)
-
-
-def _first(value: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((value[key] for key in keys if value.get(key) is not None), None)
 
 
 def _objects(value: Any) -> Iterator[JsonObject]:
