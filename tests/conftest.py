@@ -7,8 +7,9 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
+import httpx
 import httpx._transports.default as httpx_transports
 import pytest
 from hypothesis import HealthCheck, settings
@@ -110,6 +111,12 @@ def logging_as_it_was() -> Iterator[None]:
         if each.level != its_level:  # to set it makes every logger forget what it knows
             each.setLevel(its_level)
         each.propagate, each.disabled, each.filters[:] = propagate, off, filters
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
+        yield client
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from tests.phi.recording import Recording, recording_everything
 
@@ -16,9 +15,3 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def log() -> Iterator[Recording]:
     with recording_everything() as recording:
         yield recording
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
-        yield client

@@ -1,6 +1,5 @@
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
@@ -13,9 +12,3 @@ async def url() -> AsyncIterator[str]:
     """The address of a server over the documents of `serving.TEXTS`."""
     async with serving(mcp_app(load_tiny)) as address:
         yield address
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
-        yield client
