@@ -23,7 +23,7 @@ def failure(value: Any, *texts: str) -> str:
     with pytest.raises(AgentFailure) as caught:
         read(value, *texts)
     assert caught.value.kind is FailureKind.INVALID_ANSWER
-    return str(caught.value)
+    return f"{caught.value}; it said: {caught.value.said}"
 
 
 def test_ids_and_scores_are_read_by_expressions_and_numbers_become_text() -> None:

@@ -28,6 +28,7 @@ from jmespath.parser import ParsedResult
 from assay.errors import AgentFailure, UsageError
 from assay.llm.passages import ContextChunk
 from assay.net.json import parse_json, shorten
+from assay.net.redact import redact_secrets
 from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
 from assay.targets.protocol import AgentAnswer, document_id, invalid_answer, is_unicode
 
@@ -105,14 +106,14 @@ class Received:
 
     @property
     def shown(self) -> str:
-        """A short form for messages."""
-        return shorten(self.text if self.value is _MISSING else self.value)
+        """A short form, as a failure quotes it; empty in private mode."""
+        return redact_secrets(shorten(self.text if self.value is _MISSING else self.value))
 
     def require_value(self) -> Any:
         """The value. Raises `AgentFailure` if the answer is not JSON."""
         if self.value is _MISSING:
             remedy = "to read ids from text, write --map 'ids=re:PATTERN' with one group"
-            raise invalid_answer(f"{self.problem}; received {self.shown}", remedy)
+            raise invalid_answer(self.problem, remedy, self.shown)
         return self.value
 
 
@@ -189,8 +190,9 @@ class AnswerReader:
             raise self.with_suggestion(failure, received) from None
 
     def with_suggestion(self, failure: AgentFailure, received: Received) -> AgentFailure:
-        """The failure with the mapping that finds ids of the data set in what was received."""
+        """The failure with what was received, and the mapping that finds ids in it."""
         self.last = received
+        failure.said = failure.said or received.shown
         self._suggestions += 1
         suggestion = self.suggest(received) if self._suggestions <= _MAX_SUGGESTIONS else ""
         if not suggestion:
@@ -198,7 +200,7 @@ class AnswerReader:
         remedy = f"try: --map '{suggestion}'"
         if failure.remedy == PLAIN_TEXT_HINT:
             remedy = f"{failure.remedy}; else {remedy}"
-        return AgentFailure(failure.kind, failure.message, remedy=remedy)
+        return AgentFailure(failure.kind, failure.message, remedy=remedy, said=failure.said)
 
     def suggest(self, received: Received) -> str:
         """`ids=EXPR` for ids of the data set in an answer; empty for none, and if it is given.
@@ -229,7 +231,7 @@ class AnswerReader:
             if isinstance(answer, list) and self.mapping["answer"].startswith(_REGEX):
                 answer = answer[0] if answer else None
             if answer is not None and not (isinstance(answer, str) and is_unicode(answer)):
-                raise self._mismatch("answer", f"{_kind(answer)}, not a text", received)
+                raise self._mismatch("answer", f"{_kind(answer)}, not a text")
         else:
             texts = map(holder.get, _ANSWERS)
             answer = next((text for text in texts if isinstance(text, str)), None)
@@ -262,7 +264,7 @@ class AnswerReader:
         titles = self._texts("titles", received)
         if not len(texts) == len(titles or texts) == len(doc_ids):
             what = f"{len(texts)} texts for {len(doc_ids)} ids"
-            raise self._mismatch("texts", what, received)
+            raise self._mismatch("texts", what)
         if titles:
             texts = tuple(map("\n".join, zip(titles, texts, strict=True)))
         chunks = zip(doc_ids, texts, strict=True)
@@ -277,7 +279,7 @@ class AnswerReader:
             if isinstance(items, list) and len(items) > len(mapped) and not received.messages:
                 raise invalid_answer(
                     f"--map ids={self.mapping['ids']}: {len(items) - len(mapped)} of {len(items)} "
-                    f"items have no id there; received {received.shown}",
+                    "items have no id there",
                     "to leave them out, write items[?id].id",
                 )
             return tuple(map(document_id, mapped))
@@ -289,8 +291,8 @@ class AnswerReader:
                 return ()  # an application that only answers
             received.require_value()
         if not isinstance(items, list):
-            message = f"the answer has no list of documents; received {received.shown}"
-            raise invalid_answer(message, "name the field: --map results=FIELD, or --map ids=EXPR")
+            remedy = "name the field: --map results=FIELD, or --map ids=EXPR"
+            raise invalid_answer("the answer has no list of documents", remedy)
         return self._detector.detect(items)
 
     def _find(self, key: str, received: Received) -> Any:
@@ -308,7 +310,7 @@ class AnswerReader:
             return expression.search(value)
         except (JMESPathError, TypeError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())[:160]
-            raise self._mismatch(key, f"nothing ({reason})", received) from None
+            raise self._mismatch(key, f"nothing ({reason})") from None
 
     def _list(self, key: str, received: Received) -> list[Any]:
         found = self._find(key, received)
@@ -317,7 +319,7 @@ class AnswerReader:
         what = f"{_kind(found)}, not a list"
         if found is None:
             what = f"nothing; if that is an answer without documents, add: || `[]` (--map {key})"
-        raise self._mismatch(key, what, received)
+        raise self._mismatch(key, what)
 
     def _texts(self, key: str, received: Received) -> tuple[str, ...] | None:
         if key not in self.mapping:
@@ -328,7 +330,7 @@ class AnswerReader:
                 item = int(item)  # a data part of A2A turns every integer into a float
             if type(item) is not int and not (isinstance(item, str) and is_unicode(item)):
                 what = f"{_kind(item)} as item {place}, not a text"
-                raise self._mismatch(key, what, received)
+                raise self._mismatch(key, what)
             texts.append(str(item))
         return tuple(texts)
 
@@ -339,13 +341,12 @@ class AnswerReader:
         scores = _numbers(found)
         if not len(scores) == len(found) == count:
             what = f"{shorten(found)}, not one number for each of {count} ids"
-            raise self._mismatch("scores", what, received)
+            raise self._mismatch("scores", what)
         return scores
 
-    def _mismatch(self, key: str, what: str, received: Received) -> AgentFailure:
+    def _mismatch(self, key: str, what: str) -> AgentFailure:
         """An expression that does not fit the answer."""
-        expression = f"--map {key}={self.mapping[key]}"
-        return invalid_answer(f"{expression} yields {what}; received {received.shown}")
+        return invalid_answer(f"--map {key}={self.mapping[key]} yields {what}")
 
 
 def _projected(expression: Expression | None) -> ParsedResult | None:

@@ -14,7 +14,7 @@ import orjson
 
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.http import fetch
-from assay.net.json import JsonObject, parse_object, shorten
+from assay.net.json import JsonObject, parse_object
 from assay.net.redact import redact_url
 from assay.targets.answer_reader import IdDetector, Received, cited_in, known_form
 from assay.targets.protocol import AgentAnswer, invalid_answer
@@ -119,10 +119,8 @@ def _message(received: Received) -> JsonObject:
         case {"choices": [{"message": dict(message)}, *_]}:
             pass
         case _:
-            raise invalid_answer(
-                f"the answer is not a chat completion; received {shorten(value)}; if it is another "
-                "kind of service, use rest:URL with --request"
-            )
+            remedy = "if it is another kind of service, use rest:URL with --request"
+            raise invalid_answer("the answer is not a chat completion", remedy, received.shown)
     if isinstance(content := message.get("content"), list):  # parts, of which some are text
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         message["content"] = "".join(text for text in texts if isinstance(text, str))

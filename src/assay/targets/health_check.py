@@ -352,13 +352,15 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
         raw = redact_secrets(reader.last.text, length=_RAW_LENGTH)
         finds_ids = any(each in known for each in answer.doc_ids)
         suggestion = "" if finds_ids else reader.suggest(reader.last)
+    # What came is shown once, in full if it was read.
+    said = failure.said if failure and not raw else ""
     text = answer.answer
     return SampleCall(
         way,
         milliseconds,
         doc_ids=tuple(map(redact_known, answer.doc_ids)),
         failure=str(failure.kind) if failure else "",
-        message=redact_known(with_quote(failure.message, failure.said)) if failure else "",
+        message=redact_known(with_quote(failure.message, said)) if failure else "",
         remedy=redact_known(failure.remedy) if failure else "",
         raw=raw,
         suggestion=suggestion,

@@ -74,9 +74,9 @@ class AgentInfo:
     retriever: Mapping[str, str] = field(default_factory=dict)
 
 
-def invalid_answer(message: str, remedy: str = "") -> AgentFailure:
+def invalid_answer(message: str, remedy: str = "", said: str = "") -> AgentFailure:
     """The failure for an answer that was received, and cannot be read."""
-    return AgentFailure(FailureKind.INVALID_ANSWER, message, remedy=remedy)
+    return AgentFailure(FailureKind.INVALID_ANSWER, message, remedy=remedy, said=said)
 
 
 def document_id(value: object) -> str:
