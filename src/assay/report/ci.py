@@ -19,6 +19,9 @@ from assay.report.numbers import (
 from assay.report.terminal import gate_verdict, verdict
 from assay.run.models import Comparison, Report, RunHeader
 
+# Not in any XML document, not even escaped.
+_FORBIDDEN = re.compile("[^\\t\\n\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
 
 def render_junit(report: Report, name: str) -> bytes:
     """One test case a gate, and one for the run itself: an error if it did not complete.
@@ -27,30 +30,54 @@ def render_junit(report: Report, name: str) -> bytes:
         report: the figures of the run.
         name: the name of the run's folder.
     """
+    seconds = f"{report.summary.total_time_seconds:.3f}"
     suite = _suite(f"{report.target.title} on {report.dataset.name} {report.dataset.split}")
     suite.set("timestamp", _xml(report.started))
-    suite.set("time", f"{report.summary.total_time_seconds:.3f}")
-    case = _case(suite, "run", f"{report.summary.total_time_seconds:.3f}")
-    if trouble := report.failure_reason:
-        SubElement(case, "error", message=_xml(trouble), type="RunFailed").text = _xml(name)
+    suite.set("time", seconds)
+    trouble = f"{report.failure_reason} (run {name})" if report.failure_reason else ""
+    _add_case(suite, "run", "error", trouble, seconds)
     for gate in report.gates:
-        case = _case(suite, gate.gate, "0")
-        if not gate.passed:
-            words = _xml(gate_verdict(gate, report))
-            SubElement(case, "failure", message=words, type="GateFailed").text = words
-    out = SubElement(suite, "system-out")
+        _add_case(suite, gate.gate, "failure", "" if gate.passed else gate_verdict(gate, report))
     lines = [f"{metric} {score}" for metric, score in _scores(report)]
     if report.comparison:
         lines += [verdict(report.comparison), *report.comparison.warnings]
-    out.text = "\n".join(map(_xml, lines))
+    SubElement(suite, "system-out").text = _xml("\n".join(lines))
     return _document(suite)
 
 
 def render_junit_error(target: str, message: str) -> bytes:
     """The file of an evaluation that could not start, or broke off without a report."""
     suite = _suite(target)
-    SubElement(_case(suite, "run", "0"), "error", message=_xml(message), type="RunFailed")
+    _add_case(suite, "run", "error", message)
     return _document(suite)
+
+
+def _suite(name: str) -> Element:
+    return Element("testsuite", name=_xml(f"assay: {name}"), tests="0", failures="0", errors="0")
+
+
+def _add_case(suite: Element, name: str, kind: str, problem: str, seconds: str = "0") -> None:
+    """A test case; with a `problem` it is counted as `kind`, an error or a failure."""
+    case = SubElement(suite, "testcase", classname="assay", name=_xml(name), time=seconds)
+    if problem:
+        type_ = {"error": "RunFailed", "failure": "GateFailed"}[kind]
+        SubElement(case, kind, message=_xml(problem), type=type_).text = _xml(problem)
+    for counter in ("tests", f"{kind}s") if problem else ("tests",):
+        suite.set(counter, str(int(suite.get(counter, 0)) + 1))
+
+
+def _document(suite: Element) -> bytes:
+    whole = Element("testsuites")
+    whole.append(suite)
+    indent(whole)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + tostring(whole) + b"\n"
+
+
+def _xml(text: str) -> str:
+    return _FORBIDDEN.sub("?", text)
+
+
+# --- Markdown ------------------------------------------------------------------------------------
 
 
 def render_markdown(report: Report, header: RunHeader, name: str) -> str:
@@ -61,7 +88,7 @@ def render_markdown(report: Report, header: RunHeader, name: str) -> str:
         header: where the run comes from.
         name: the name of the run's folder.
     """
-    return "\n".join(_markdown(report, header, name)) + "\n"
+    return "\n\n".join(_paragraphs(report, header, name)) + "\n"
 
 
 def render_markdown_error(target: str, message: str) -> str:
@@ -69,27 +96,23 @@ def render_markdown_error(target: str, message: str) -> str:
     return f"### {markdown_text(target)}\n\n**Not measured: {markdown_text(message)}**\n"
 
 
-def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
+def _paragraphs(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     metric, score = report.headline
     where = f"{report.dataset.name} {report.dataset.split}"
     yield f"### {markdown_text(report.target.title)} on {markdown_text(where)}"
-    yield ""
     summary = report.summary
     if summary.successful_queries:
         answered = f"{count(summary.successful_queries)} of {count(summary.total_queries)}"
         latency = duration(report.latency_ms.p50 / 1000)
         counts = f"({answered} queries answered, median latency {latency})"
         yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {counts}"
-    for example in () if summary.successful_queries else report.failure_examples.values():
-        yield f"Failed: {markdown_text(example)}"
     if report.dataset.judged_by:
-        yield ""
         yield f"{markdown_text(report.dataset.judged_by.capitalize())}."
     if trouble := report.failure_reason:
-        yield ""
         yield f"**{markdown_text(trouble)}**"
+    for example in () if summary.successful_queries else report.failure_examples.values():
+        yield f"For example {markdown_text(example)}"
     if report.gates:
-        yield ""
         rows = [
             (
                 markdown_text(gate.gate),
@@ -99,20 +122,15 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
             )
             for gate in report.gates
         ]
-        yield from _table(("gate", "verdict", "value", "reason"), rows)
+        yield _table(("gate", "verdict", "value", "reason"), rows)
     if summary.successful_queries:
-        yield ""
-        yield from _table(("metric", "mean and 95% interval"), _scores(report))
+        yield _table(("metric", "mean and 95% interval"), _scores(report))
     if report.answers and report.answers.nuggets:
-        yield ""
         yield f"Nuggets: {markdown_text('; '.join(report.answers.nuggets.words))}."
     if report.comparison:
-        yield ""
         yield from _comparison(report.comparison)
     elif report.config.compare_to:
-        yield ""
         yield f"No earlier run of {markdown_text(report.config.compare_to)} to compare with."
-    yield ""
     yield _origin(header, name)
 
 
@@ -139,15 +157,12 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         )
         for name, row in comparison.metrics.items()
     ]
-    yield from _table(("metric", *names, "difference", "95% interval", "p (Holm)"), rows)
-    yield ""
+    yield _table(("metric", *names, "difference", "95% interval", "p (Holm)"), rows)
     yield markdown_text(verdict(comparison, a=a, b=b))
     for warning in comparison.warnings:
-        yield ""
         yield f"Note: {markdown_text(warning)}"
     if comparison.worse:
         metric = parse_figure(next(iter(comparison.metrics)))
-        yield ""
         losses = [
             (
                 markdown_text(shorten(row.query_text, 100, placeholder="…") or row.query_id),
@@ -156,7 +171,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             )
             for row in comparison.worse
         ]
-        yield from _table((f"largest losses in {metric}", *names), losses)
+        yield _table((f"largest losses in {metric}", *names), losses)
 
 
 def _origin(header: RunHeader, name: str) -> str:
@@ -170,31 +185,6 @@ def _origin(header: RunHeader, name: str) -> str:
     return ", ".join(filter(None, words)) + "."
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(headings)} |"
-    yield f"|{'---|' * len(headings)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def _suite(name: str) -> Element:
-    return Element("testsuite", name=_xml(f"assay: {name}"))
-
-
-def _case(suite: Element, name: str, seconds: str) -> Element:
-    return SubElement(suite, "testcase", classname="assay", name=_xml(name), time=seconds)
-
-
-def _document(suite: Element) -> bytes:
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("errors", str(len(suite.findall("testcase/error"))))
-    whole = Element("testsuites")
-    whole.append(suite)
-    indent(whole)
-    return b'<?xml version="1.0" encoding="utf-8"?>\n' + tostring(whole) + b"\n"
-
-
-def _xml(text: str) -> str:
-    """Without the characters that no XML document may hold."""
-    return re.sub("[^\\t\\n\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]", "?", text)
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
