@@ -406,7 +406,9 @@ class FailoverClient:
                 except _CLIENT_ERRORS as error:
                     if not _is_away(error, slow_too=bool(limit)):
                         raise
-                    _log.warning("Qdrant server %s of %s does not respond", place + 1, len(servers))
+                    if not number:  # once, however often it is asked again
+                        away = place + 1, len(servers)
+                        _log.warning("Qdrant server %s of %s does not respond", *away)
                     if problem is None or isinstance(error, UnexpectedResponse):
                         problem = error  # a node that responds says more than one that is gone
                 else:
