@@ -92,10 +92,16 @@ def test_an_answer_ends_in_one_of_six_ways(answer: str, facts: bool, ended: str)
         ("A locker in the north hall costs 3 dollars.", "unit"),
         ("A locker in the north hall does not cost 3 euros.", "polarity"),
         ("A locker in the north hall costs three euros.", None),
+        ("Price: A locker in the north hall costs 3 euros.", None),
+        ("No, a locker costs 3 euros in the north hall, but nothing for staff.", None),
+        ("The south hall basket costs 4 euros.", None),
+        ("The south hall basket: 5 euros.", "number"),
     ],
 )
 def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None) -> None:
-    found = differences(said, {"A locker in the north hall costs 3 euros.": "the source"})
+    locker = "A locker in the north hall costs 3 euros; a key costs nothing."
+    table = "Prices | hall | basket |\n|---|---|\n| south | 4 euros |"
+    found = differences(said, {locker: "the source", table: "the source"})
     assert [each.kind for each in found] == ([kind] if kind else [])
 
 

@@ -120,8 +120,8 @@ class AnswerCase:
     def statements(self) -> list[str]:
         """What the answer says, without source marks, titles in quotes and the question again."""
         bare = self.answer or ""
-        for title in self.titles:
-            for quoted in (f'"{title}"', f"“{title}”"):
+        for text in filter(None, (*self.titles, self.question)):
+            for quoted in (f'"{text}"', f"“{text}”"):
                 bare = bare.replace(quoted, "")
         said, asked = statements(bare, self.names), normalize(self.question)
         return [sentence for sentence in said if asked not in normalize(sentence)] or said

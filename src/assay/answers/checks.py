@@ -31,7 +31,7 @@ from assay.answers.outcome import (
     states_expected,
     taken_back,
 )
-from assay.answers.statements import CLAUSE, PLACE_MARK, TALK
+from assay.answers.statements import CLAUSE, PLACE_MARK, TALK, without_label
 from assay.answers.values import content, is_in, values
 from assay.extras import load_plugin
 from assay.metrics.answer_values import AnswerFinding
@@ -218,7 +218,7 @@ def _answer(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
         ),
         Check("same-answer", "are the same text", run.same_answer),
         Check("other-question", "answer another question", run.other_question, 0.01),
-        Check("reversed", "say the opposite of their source", _reversed, 0.02),
+        Check("reversed", "say the opposite of their source", _reversed, 0.01),
         Check("wrong-value", "give a wrong value", _wrong_value, 0.03),
         Check("incomplete", "are incomplete although all was shown", _incomplete, 0.01),
         unsafe("from-memory", "are right although nothing shown has it", _from_memory, 0.01),
@@ -470,7 +470,7 @@ class _Run:
         held = Held([case.known])
         known = held.stems | TALK
         right = outcome(case) is Outcome.RIGHT
-        for claim in case.claims:
+        for claim in (without_label(each, known) for each in case.claims):
             foreign = held.foreign(claim)
             if held.words.issuperset(words(claim)) or (claim in self._boilerplate and not foreign):
                 continue

@@ -4,13 +4,14 @@
 [Difference(kind='number', said='5 euros', expected='3 euros', origin='nowhere shown')]
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from assay.answers.case import AnswerCase, once
 from assay.answers.outcome import outcome
-from assay.answers.statements import TALK
+from assay.answers.statements import TALK, without_label
 from assay.answers.values import Value, content, is_in, polarity, same_unit, values
 from assay.metrics.answer_values import Difference
 from assay.text import sentences, stem, words
@@ -25,6 +26,7 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     gain lose, early late, high low"""
 OPPOSITES = [tuple(pair.split()) for pair in _OPPOSITE_WORDS.split(",")]
 _NOWHERE = "nowhere shown"
+_CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:but|except|because)\b")
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
 
 
@@ -69,16 +71,26 @@ class SentenceIndex:
 
     def differences(self, sentence: str, question: str = "") -> list[Difference]:
         """How the sentence differs from all of the nearest ones; nothing if none is near."""
+        sentence = without_label(sentence, self._by_stem)
         said = content(sentence) - TALK
         shared = Counter(place for word in said for place in self._by_stem.get(word, ()))
         best = max(shared.values(), default=0)
         if not said or best < _NEAR_SHARE * len(said):
             return []
         near = [self._rows[place] for place in sorted(shared) if shared[place] == best]
-        clear = len(said) > 1 and best >= _NEARER_SHARE * len(said)
-        found = [*_reversals(sentence, near)] if clear else []
         held = {value for row in near for value in values(row)}
-        return [*found, *self.other_values(values(sentence), held, question)]
+        found = [*self.other_values(values(sentence), held, question)]
+        # A row that has the sentence's values as well is as near as one with more of its words.
+        figures = values(sentence)
+        near += [
+            self._rows[place]
+            for place, number in shared.items()
+            if number
+            < best
+            <= number + sum(is_in(each, figures) for each in values(self._rows[place]))
+        ]
+        clear = len(said) > 1 and best >= _NEARER_SHARE * len(said)
+        return [*(_reversals(sentence, near) if clear else ()), *found]
 
     def other_values(
         self, said: Collection[Value], held: Collection[Value], question: str
@@ -112,7 +124,7 @@ class SentenceIndex:
 
 
 def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
-    if all(polarity(row) != polarity(sentence) for row in near):
+    if all(_stances(row, sentence).isdisjoint(_stances(sentence, row)) for row in near):
         yield Difference(kind="polarity", said=sentence, expected=near[0])
     said, held = _stems(sentence), [_stems(row) for row in near]
     for pair in ([stem(word) for word in pair] for pair in OPPOSITES):
@@ -120,6 +132,14 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
             has_other = all(other in row and one not in row for row in held)
             if one in said and other not in said and has_other:
                 yield Difference(kind="opposite", said=one, expected=other)
+
+
+def _stances(sentence: str, other: str) -> set[bool]:
+    """The polarities of the clauses that share most words with the other sentence."""
+    about = content(other)
+    shared = {part: len(content(part) & about) for part in _CLAUSES.split(sentence)}
+    most = max(shared.values())
+    return {polarity(part) for part, number in shared.items() if 2 * number >= most}
 
 
 def _stems(text: str) -> set[str]:
@@ -136,6 +156,10 @@ def rows_of(text: str) -> tuple[str, ...]:
     found: list[str] = []
     head: list[str] = []
     for line in text.split("\n"):
+        before, bar, table = line.partition("|")
+        if bar and line.rstrip().endswith("|"):  # a title may stand before the first row
+            found += sentences(before)
+            line = table
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) < 2:
             found += sentences(line)

@@ -7,7 +7,7 @@ True
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from itertools import dropwhile
 
 from assay.answers.values import content, is_in, values
@@ -21,7 +21,8 @@ _TALK_WORDS = """hello hi dear customer thank thanks welcome great good question
     detail details note information interest regards best kind reflects given documentation docs
     document documents page source sources official latest current today general change check
     answer answers short summary say says see find found looked look confidence high medium low
-    according based sure yes certainly course here asked notice use refer read section quote"""
+    according based sure yes certainly course here asked notice use refer read section quote guide
+    handbook manual far regarding"""
 TALK = frozenset(map(stem, _TALK_WORDS.split()))
 _COURTESY = re.compile(
     r"\b(?:let (?:me|us) know|feel free|hesitate to|thank(?:s| you) for|(?:best|kind) regards|"
@@ -37,7 +38,7 @@ _SOURCES = re.compile(
     r"\W{0,8}(?:sources?|references?|citations?|see also|further reading)\b[\s*]{0,4}(?::|$)",
     re.IGNORECASE,
 )
-_MARKUP = re.compile(r"[*`|]+|^[ \t]*[#>]+", re.MULTILINE)
+_MARKUP = re.compile(r"[*`|]+|^[ \t]*[#>]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
 _CONVERSION = re.compile(r"(?<=[\w€$£%]) \((?:about |approx\S* |[~≈] ?)?[€$£]?\d[^()\n]{0,30}\)")
 CLAUSE = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|or|but|except|for|with|because)\b")
 _CONTRAST = re.compile(r"[,;]? \b(?:but|however|although|though|that said)\b,? ?", re.IGNORECASE)
@@ -85,6 +86,19 @@ def is_talk(sentence: str) -> bool:
     stated = sentence.rpartition(":")[2]
     talks = bool(_COURTESY.search(normalize(sentence))) or content(stated) <= TALK
     return talks and all(value.kind == "name" for value in values(sentence))
+
+
+def without_label(sentence: str, known: Container[str]) -> str:
+    """The sentence without up to three words and a colon of which no source has a stem.
+
+    >>> without_label("TL;DR: It costs 5 euros.", {"cost"})
+    'It costs 5 euros.'
+    """
+    label, _, rest = sentence.partition(":")
+    is_label = bool(rest.strip()) and len(words(label)) < 4
+    return (
+        rest.strip() if is_label and not any(map(known.__contains__, content(label))) else sentence
+    )
 
 
 def claims(said: Sequence[str]) -> list[str]:
