@@ -109,10 +109,7 @@ def test_names_come_from_the_environment() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("[]", "is not a JSON object"),
-        ('{"rag": "rag:8000"}', "'rag': 'rag:8000' is not an http"),
-    ],
+    [("[]", "is not a JSON object"), ('{"rag": "rag:8000"}', "'rag': 'rag:8000' is not an http")],
 )
 def test_a_variable_that_cannot_be_read_says_why(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
