@@ -172,23 +172,22 @@ class CallWriter:
         self._steps_descriptor: int | None = None
         try:
             self._descriptor = open_to_append(path)
+            try:
+                self._wait_for_lock()
+                _cut_torn_line(path, self._descriptor)
+            except BaseException:
+                os.close(self._descriptor)
+                raise
         except OSError as error:
             raise _cannot_write(path, error) from None
-        try:
-            for _ in range(_LOCK_TRIES):
-                if try_lock(self._descriptor):
-                    break
-                time.sleep(_LOCK_PAUSE)
-            else:
-                raise RunError(
-                    f"another process is writing {path.parent}; wait until it has finished"
-                )
-            _cut_torn_line(path, self._descriptor)
-        except BaseException as error:
-            os.close(self._descriptor)
-            if isinstance(error, OSError):
-                raise _cannot_write(path, error) from None
-            raise
+
+    def _wait_for_lock(self) -> None:
+        for _ in range(_LOCK_TRIES):
+            if try_lock(self._descriptor):
+                return
+            time.sleep(_LOCK_PAUSE)
+        folder = self._path.parent
+        raise RunError(f"another process is writing {folder}; wait until it has finished")
 
     def append(self, call: Call) -> None:
         """Write one line and hand it to the operating system at once."""
