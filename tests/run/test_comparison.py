@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from assay.errors import RunError
+from assay.metrics.metric import MRR
 from assay.metrics.statistics import holm, queries_needed
 from assay.run.comparison import ComparedRun, compare_reports, compare_with_each
 from assay.run.models import Comparison, PairedResult, Report
@@ -76,6 +77,14 @@ def test_runs_without_a_common_query_are_refused() -> None:
     other = ComparedRun(run(LOW).report, {"other": {"ndcg_at_5": 1.0}})
     with pytest.raises(RunError, match="no query in common"):
         compare_reports(run(LOW), other)
+
+
+def test_runs_without_a_common_figure_are_refused() -> None:
+    other = run(LOW, "ndcg_at_3", metrics={"ndcg@3": 0.0})
+    with pytest.raises(RunError, match="no figure in common"):
+        compare_reports(run(LOW), other)
+    with pytest.raises(RunError, match="no MRR@5 in common"):
+        compare_reports(run(LOW), run(HIGH), [MRR @ 5])
 
 
 def test_a_query_whose_text_changed_is_another_query() -> None:
