@@ -157,7 +157,8 @@ async def test_an_agent_that_never_stops_is_bounded(tmp_path: Path) -> None:
         return []
 
     agent = as_agent(find, name="python:find")
-    found = await run(config("python:m:find", timeout=5, retries=0), tmp_path, agent=agent)
+    settings = config("python:m:find", timeout=3, retries=0, concurrency=1)
+    found = await run(settings, tmp_path, agent=agent)
     assert refused == [429] * 9 * MAX_STEPS
     assert len(StepLog(found.folder / "steps.jsonl").read("q1")) == MAX_STEPS
     assert found.report.failures == {"timeout": 1}

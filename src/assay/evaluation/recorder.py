@@ -163,9 +163,8 @@ class SearchRecorder:
         self, session: SearchSession | None, source: SearchSource, query: object, top_k: object = 5
     ) -> list[dict[str, Any]]:
         """Search, and record it: a list of `{"doc_id", "score", "title", "text"}`."""
-        await asyncio.sleep(
-            0
-        )  # an async function that searches in a loop must let its timeout fire
+        # An async function that searches without end must let its time limit end it.
+        await asyncio.sleep(0)
         if self.tool is None:
             raise SearchRefused(404, "searches are recorded elsewhere; use --search TARGET instead")
         if session is not None and session.token not in self._open:
