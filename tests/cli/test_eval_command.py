@@ -59,6 +59,19 @@ def test_a_users_mistake_is_told_in_words(
     assert done.stdout == ""
 
 
+def test_offline_only_the_default_is_replaced_and_loudly(run_assay: RunAssay, folder: Path) -> None:
+    offline = {"NFCORPUS_ARCHIVE": "", "ASSAY_BEIR_URL": "http://127.0.0.1:9"}
+    offline["ASSAY_CACHE"] = str(folder / "empty-cache")
+    done = run_assay("eval", "builtin:bm25", "--json", **offline)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["dataset"]["name"] == "notes"
+    assert "evaluating on the bundled set 'notes' instead" in done.stderr
+    asked_for = run_assay("eval", "builtin:bm25", "--dataset", "nfcorpus", **offline)
+    assert asked_for.returncode == 2
+    assert "NFCORPUS_ARCHIVE=FILE" in asked_for.stderr
+    assert "--dataset notes" in asked_for.stderr
+
+
 def test_an_agent_that_exits_does_not_end_the_run(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "python:target:exits", *TINY)
     assert done.returncode == 3

@@ -1,12 +1,16 @@
 """Help in sections, hints for mistyped names, and the line that says where a run is."""
 
 import re
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
 
-from assay.cli.app import app
+from assay.cli.app import app, main
 from assay.cli.verb import GROUPS, VerbEntry, VerbGroup
 
 
@@ -162,3 +166,19 @@ def test_a_run_ends_with_how_to_see_it(tmp_path: Path, monkeypatch: pytest.Monke
     (page,) = re.fullmatch(r"report: (\S+); all runs: assay serve ui", line).groups()  # type: ignore[union-attr]
     assert CliRunner().invoke(app, ["report", "--open"]).exit_code == 0
     assert opened == [(tmp_path / page).as_uri()]
+
+
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "assay", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, version("agent-assay")), done.stderr
+
+
+def test_too_little_memory_is_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("assay.cli.app.app", Mock(side_effect=MemoryError))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert "error: not enough memory" in capsys.readouterr().err
