@@ -1,7 +1,6 @@
 """`assay nextcloud ...` as users start it: a process of its own, which can be killed."""
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests import forked
 from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
+from tests.system.running import environment as clean_environment
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 COUNT = 60
@@ -29,10 +29,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(server: NotesServer, tmp_path: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
     account = {"NEXTCLOUD_HOST": server.url, "NEXTCLOUD_USERNAME": USER}
     places = {"ASSAY_CACHE": str(tmp_path / "cache"), "NO_COLOR": "1"}
-    return {**kept, **account, **places, "NEXTCLOUD_PASSWORD": PASSWORD}
+    return clean_environment(**account, **places, NEXTCLOUD_PASSWORD=PASSWORD)
 
 
 @pytest.fixture
