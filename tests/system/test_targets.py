@@ -392,7 +392,7 @@ def test_a_server_that_sends_requests_without_end_is_cut_off(
         *("--retries=0", "--timeout=30"),
     )
     (call,) = calls(tmp_path)
-    assert "requests of its own without end" in str(call)
+    assert "requests without end" in str(call)
 
 
 def test_doctor_suggests_the_separator_of_chunk_ids_for_a_table(

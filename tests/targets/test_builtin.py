@@ -1,10 +1,27 @@
-"""Answers of the built-in agent."""
+"""`builtin:` and `purple:`: our own retriever, in process and in another."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from assay import Dataset, Document
-from assay.errors import AgentFailure, FailureKind, ProviderError, ProviderFailure
-from assay.targets.builtin import BuiltinAnswers
+from assay.data import Dataset, Document, Query
+from assay.errors import (
+    AgentFailure,
+    FailureKind,
+    ProviderError,
+    ProviderFailure,
+    TargetError,
+    UsageError,
+)
+from assay.evaluation.evaluation import Evaluation
+from assay.run.config import RunConfig
+from assay.targets.builtin import BuiltinAnswers, PurpleProcess
+from assay.targets.target_kinds import OpenContext, parse_target
 
 
 class Failing:
@@ -35,3 +52,119 @@ async def test_a_model_that_cannot_be_reached_is_an_outage(
     with pytest.raises(AgentFailure) as caught:
         await answers.from_documents("tea?", ["d"])
     assert caught.value.kind is kind
+
+
+WORDS = ("apple", "pear", "plum", "cherry", "quince", "medlar")
+
+HOLDER = """
+import asyncio
+from assay.data import load_dataset
+from assay.targets.builtin import PurpleProcess
+from assay.targets.target_kinds import OpenContext, parse_target
+
+async def main():
+    agent = PurpleProcess(parse_target("purple:bm25"), OpenContext(load_dataset("notes")))
+    await agent.open()
+    print(agent.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def orchard() -> Dataset:
+    return Dataset(
+        name="orchard",
+        documents={f"d{i}": Document(f"d{i}", word, "a fruit") for i, word in enumerate(WORDS)},
+        queries={f"q{i}": Query(f"q{i}", word, ("fruit",)) for i, word in enumerate(WORDS)},
+        judgments={
+            "train": {"q0": {"d0": 2}},
+            "test": {f"q{i}": {f"d{i}": 1} for i in range(len(WORDS))},
+        },
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
+    orchard: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_TOKEN", "for other servers")
+    monkeypatch.setenv("ASSAY_PORT", "1")
+    monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("RAG_EVAL_PROVIDER", "ollama@http://127.0.0.1:1")  # for a judge
+    stages = []
+    agent = PurpleProcess(
+        parse_target("purple:bm25"),
+        OpenContext(orchard, answers=True, progress=lambda what, *_: stages.append(what)),
+    )
+    config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2, answers=True)
+    outcome = await Evaluation.plan(config, orchard).start(agent, tmp_path)
+    assert outcome.metrics["ndcg@5"] == 1.0
+    assert outcome.report.target.name == "purple:bm25"
+    assert outcome.report.track == "zero-shot"
+    assert "A2A 1.0" in outcome.report.target.details
+    assert outcome.report.target.details.endswith("; answers: extractive")
+    assert outcome.report.answers is not None
+    assert outcome.report.answers.answered == len(WORDS)
+    assert stages[0] == "starting the purple agent"
+    assert agent._process is not None
+    assert agent._process.returncode == 0
+
+
+def test_a_model_that_answers_needs_answers(orchard: Dataset) -> None:
+    target = parse_target("purple:bm25#ollama:qwen3:8b")
+    with pytest.raises(UsageError, match="add --answers"):
+        PurpleProcess(target, OpenContext(orchard))
+    agent = PurpleProcess(target, OpenContext(orchard, answers=True))
+    assert agent.info.name == "purple:bm25#ollama:qwen3:8b"
+    assert agent.variables["RAG_EVAL_PROVIDER"] == "ollama:qwen3:8b"
+
+
+async def test_the_agent_is_stopped_when_opening_fails(orchard: Dataset) -> None:
+    agent = PurpleProcess(parse_target("purple:no such mode"), OpenContext(orchard))
+    with pytest.raises(TargetError, match="no such mode"):
+        await agent.open()
+    await agent.close()
+    assert agent._process is not None
+    assert agent._process.returncode is not None
+
+
+async def test_the_agent_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        HOLDER,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    assert alive(child)
+    parent.send_signal(signal.SIGKILL)
+    await parent.wait()
+    async with asyncio.timeout(20):
+        while alive(child):
+            await asyncio.sleep(0.05)
+    assert not list(tmp_path.iterdir())
+
+
+async def test_why_an_index_cannot_be_loaded_is_told_with_its_place(
+    orchard: Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The process says to callers what is wrong, and to its log where; the log is ours to show."""
+    no_folder = tmp_path / "no-folder"
+    no_folder.write_text("")
+    monkeypatch.setenv("ASSAY_CACHE", str(no_folder))
+    agent = PurpleProcess(parse_target("purple:hybrid"), OpenContext(orchard))
+    with pytest.raises(TargetError, match=r"could not load its index") as raised:
+        await agent.open()
+    await agent.close()
+    assert str(no_folder) in str(raised.value)

@@ -221,7 +221,7 @@ class McpSession:
                 connection.closing.set()  # the next call opens a new one
             failure = exchange.failure or _failure_of_code(error.code, exchange)
             if connection.requests.flooded:
-                message = "the server sent requests of its own without end"
+                message = "the server sent requests without end"
                 failure = AgentFailure(FailureKind.PROTOCOL, message)
             failure.said = failure.said or quote(error.message)
             raise failure from error
