@@ -155,15 +155,12 @@ def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [
-        *("help", "variable", "file", "form", "page", "command", "repeat", "resume", "merge"),
-        *("schema", "request"),
-    ]
 
 
 _LOOK = """
 import pathlib
 import orjson
+import pytest
 from click.testing import CliRunner
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
@@ -175,7 +172,6 @@ from assay.run.settings import arguments, form_fields, read_form, require_same, 
 runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
 shown = runner.invoke(app, ["eval", "--help-all"]).output
 assert "--toy" in shown and "A toy setting." in shown, shown
-print("help")
 
 pathlib.Path("mine.py").write_text("def find(query, top_k): return []")
 options = ["--dataset", "notes", "--num-queries", "2", "--json"]
@@ -183,34 +179,22 @@ done = runner.invoke(app, ["eval", "python:mine:find", *options])
 run = next(pathlib.Path("runs").iterdir())
 header = orjson.loads((run / "run.json").read_bytes())
 assert header["config"]["toy"] == 9, header
-print("variable")
 assert RunConfig.from_json(header["config"]).toy == 9
-print("file")
 
 config = RunConfig(target="x", toy=3)
 assert read_form(form_fields(config)) == config
-print("form")
 from starlette.testclient import TestClient
 from assay.serve.ui.app import ui_app
 with TestClient(ui_app(pathlib.Path("runs")), base_url="http://localhost") as client:
     assert 'name="toy"' in client.get("/evaluate").text
-print("page")
 assert ("--toy", "3") in arguments(config)
-print("command")
 assert "--toy=3" in command_of(config) or "--toy 3" in command_of(config)
-print("repeat")
 assert resumed(config, {"toy": 5}, "r").toy == 5
-print("resume")
-try:
+with pytest.raises(RunError, match="toy"):
     require_same({"a": config, "b": RunConfig(target="x", toy=4)})
-except RunError as error:
-    assert "toy" in str(error)
-    print("merge")
 assert "toy" in str(RunHeader.model_json_schema())
-print("schema")
 from assay.data import load_dataset
 from assay.serve.green.request import EvalRequest, to_spec
 asked = {"participants": {"retrieval_agent": "http://localhost:1"}, "config": {"toy_value": 4}}
 assert to_spec(EvalRequest.model_validate(asked), load_dataset("notes"), "notes", 1).config.toy == 4
-print("request")
 """
