@@ -78,19 +78,20 @@ class SentenceIndex:
         if not said or best < _NEAR_SHARE * len(said):
             return []
         near = [self._rows[place] for place in sorted(shared) if shared[place] == best]
-        held = {value for row in near for value in values(row)}
-        found = [*self.other_values(values(sentence), held, question)]
+        held, figures = {value for row in near for value in values(row)}, values(sentence)
+        found = [*self.other_values(figures, held, question)]
+        if len(said) == 1 or best < _NEARER_SHARE * len(said):
+            return found
         # A row that has the sentence's values as well is as near as one with more of its words.
-        figures = values(sentence)
+        further = (
+            self._rows[place] for place, n in shared.items() if best - len(figures) <= n < best
+        )
         near += [
-            self._rows[place]
-            for place, number in shared.items()
-            if number
-            < best
-            <= number + sum(is_in(each, figures) for each in values(self._rows[place]))
+            row
+            for row in further
+            if len(content(row) & said) + sum(is_in(each, values(row)) for each in figures) >= best
         ]
-        clear = len(said) > 1 and best >= _NEARER_SHARE * len(said)
-        return [*(_reversals(sentence, near) if clear else ()), *found]
+        return [*_reversals(sentence, near), *found]
 
     def other_values(
         self, said: Collection[Value], held: Collection[Value], question: str
