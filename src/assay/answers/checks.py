@@ -88,16 +88,22 @@ def find_faults(
     nothing is known about, `further` are checks at the end of the last list.
     """
     found: list[AnswerFinding] = []
-    *lists, last = check_lists(cases)
-    for checks in (*lists, (*last, *further)):
+    retrieval, citations, answer = check_lists(cases)
+    # A call that failed is one fault, that of its answer.
+    received = [case for case in cases if case.answer is not None]
+    for checks, of in (
+        (retrieval, received),
+        (citations, received),
+        ((*answer, *further), cases),
+    ):
         hits: dict[str, dict[str, str]] = {check.id: {} for check in checks}
-        for case in cases:
+        for case in of:
             for check in checks:
                 if check.covers(case) and (evidence := check.test(case)) is not None:
                     hits[check.id][case.query_id] = evidence
                     break
         found += [
-            _finding(check, hits[check.id], sum(map(check.covers, cases)), quote=quote)
+            _finding(check, hits[check.id], sum(map(check.covers, of)), quote=quote)
             for check in checks
             if hits[check.id] and check.id not in skip
         ]

@@ -324,11 +324,9 @@ def render_answers(
             count(row.n),
             style="bold" if index == 0 else "",
         )
-    parts: list[RenderableType] = [
-        table,
-        Text(),
-        facts_table([*answer_lines(answers), *_findings(answers, texts)]),
-    ]
+    # As above: nothing was measured if no question was answered.
+    parts: list[RenderableType] = [table, Text()] if answers.answered else []
+    parts.append(facts_table([*answer_lines(answers), *_findings(answers, texts)]))
     if answers.poison:
         parts += [Text(), render_poison(answers.poison)]
     if answers.diagnosis:
