@@ -14,7 +14,7 @@ _RUN = (
 )
 
 _NOT_IN_A_RUN = (
-    *("answers", "evaluation.answers", "labels", "llm.answerer", "llm.providers.opening"),
+    *("answers", "evaluation.answers", "labels", "llm.answerer", "llm.providers"),
     *("search.embedding", "search.index", "search.retriever", "serve"),
     *("anthropic", "lightgbm", "mcp", "onnxruntime", "scipy", "starlette"),
 )

@@ -21,10 +21,10 @@ from assay.llm.providers.provider import (
     CostTracker,
     LLMProvider,
     Model,
-    Spending,
     setting,
     without_thought,
 )
+from assay.llm.spending import Spending
 from assay.net.outbound import is_loopback
 from assay.net.redact import reveal
 from assay.net.retry import RetryPolicy

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from assay.errors import BudgetExceeded, UsageError
 from assay.llm.provider_kinds import PROVIDER_KINDS
+from assay.llm.spending import Spending
 
 
 class LLMProvider(Protocol):
@@ -119,22 +120,6 @@ def price_of(name: str) -> tuple[float, float] | None:
             return prices[max(fitting, key=len)]
     kind = PROVIDER_KINDS.get(provider)
     return (0.0, 0.0) if kind is not None and kind.free else None
-
-
-class Spending(BaseModel):
-    """Calls, tokens and cost in US dollars; `cached` replies cost nothing.
-
-    `cost` is None if the model's price is not known. Tokens that a service did not count are
-    those that were reserved for the call.
-    """
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
-
-    calls: int
-    cached: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
 
 
 class CostTracker:
