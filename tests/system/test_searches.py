@@ -119,3 +119,26 @@ def test_a_killed_run_is_resumed_to_the_figures_of_one_that_was_not(
         assert all(count <= blame[0][reason] for reason, count in blame[1].items())
     else:
         assert blame[0] == blame[1]
+
+
+LOOPING = """
+def find(query, top_k, search):
+    ids = [hit["doc_id"] for hit in search(query, top_k)]
+    return {"doc_ids": ids, "steps": [{"query": query, "doc_ids": ids}]}
+
+def reports(query, top_k):
+    ids = ["note-001", "note-002"]
+    return {"doc_ids": ids, "steps": [{"query": query, "doc_ids": ids}]}
+"""
+
+
+def test_searches_that_were_recorded_and_reported_are_not_compared(tmp_path: Path) -> None:
+    (tmp_path / "looping.py").write_text(LOOPING)
+    for function, search in (("find", SEARCH), ("reports", ())):
+        done = run(tmp_path, "eval", f"python:looping:{function}", *SAMPLE, *search)
+        assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    compared = run(tmp_path, "compare", *names, "--json")
+    found = json.loads(compared.stdout)
+    assert any("recorded in one run and reported" in warning for warning in found["warnings"])
+    assert not any(name.startswith("evidence") for name in found["metrics"])

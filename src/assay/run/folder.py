@@ -417,7 +417,7 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
 
 
 def _read_rows(model: type[_Row], path: Path, remedy: str) -> Iterator[_Row]:
-    """One value a line; none if there is no such file."""
+    """One value a line; none if the file is missing."""
     for number, line in enumerate(read_lines(path) if path.exists() else (), start=1):
         value = parse_stored(line, path, remedy, f"line {number}")
         yield model.read(value, path, remedy, f"line {number}")

@@ -34,7 +34,7 @@ from assay.run.config import RunConfig
 from assay.run.folder import JudgeLog
 
 _LOWEST = 5
-# A wrong answer about a subject of its own: what is put after it can make it right by no fact.
+# A wrong answer about another subject: nothing that is put after it can make it right.
 _WRONG = ("Which bird nests on the tower of the lighthouse?", UNRELATED)
 _WRONG_REFERENCE = "A pair of kestrels nests on the tower."
 
