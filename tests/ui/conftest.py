@@ -101,8 +101,8 @@ def runs(folder: Path) -> Path:
 
 @pytest.fixture(scope="package")
 def answer_runs(folder: Path) -> Path:
-    """On the bundled notes: `bm25`, asked again in other contexts; `liar`, who means harm; `hasty`
-    and `careful`, whose searches are recorded.
+    """On the bundled notes: `bm25`, asked again in other contexts; `liar`, who means harm; `mute`,
+    who fails; `hasty` and `careful`, whose searches are recorded.
     """
     out = folder / "answer-runs"
 
@@ -125,6 +125,11 @@ def answer_runs(folder: Path) -> Path:
         found = [hit["doc_id"] for words in (query, "plug") for hit in search(words, top_k=3)]
         return found[:top_k]
 
+    def mute(query: str, top_k: int) -> list[str]:
+        raise ConnectionError("the index is offline")
+
+    mute.__qualname__ = "mute"
+    evaluate(mute, "notes", out=out, num_queries=3, retries=0)
     for agent in (hasty, careful):
         agent.__qualname__ = agent.__name__
         evaluate(agent, "notes", out=out, num_queries=12, search="builtin:bm25")

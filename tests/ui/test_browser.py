@@ -48,6 +48,8 @@ PAGES = {
     "evaluate": ("runs", "/evaluate"),
     "grade": ("runs", "/grade"),
     "not-found": ("runs", "/runs/nope"),
+    "run-unanswered": ("answers", "/runs/{mute}"),
+    "login": ("runs", "/login"),
 }
 
 
@@ -98,7 +100,9 @@ def test_every_page_is_accessible_in_both_themes_and_widths(
 ) -> None:
     """And nothing scrolls sideways, and no number is broken."""
     named = {part: names(runs, part)[0] for part in ("first", "third")}
-    named |= {part: names(answer_runs, part)[0] for part in ("bm25", "liar", "hasty", "careful")}
+    named |= {
+        part: names(answer_runs, part)[0] for part in ("bm25", "liar", "hasty", "careful", "mute")
+    }
     which, path = PAGES[name]
     page = browser.new_page(viewport={"width": SIZES[size], "height": 900})
     try:
@@ -311,6 +315,14 @@ def test_keys_walk_through_lists(user: Clicks, servers: dict[str, str], runs: Pa
     assert "query=" in page.url
     page.keyboard.press("k")
     expect(page.locator("#panel h2")).to_have_text(first)
+    page.locator('summary:has-text("Add a run")').click()
+    page.locator('details[open] a[href*="run="]').first.click()
+    page.wait_for_load_state()
+    assert page.url.count("run=") == 3
+    page.goto(servers["runs"])
+    page.keyboard.press("g")
+    expect(page.locator(".grading")).to_contain_text("graded")
+    shutil.rmtree(runs / "pools")
 
 
 def test_a_selection_survives_filters_and_views(

@@ -1,6 +1,6 @@
 """The tuned ranking of a data set: learned when it is first asked for, then kept in the cache.
 
-No query is answered with the help of the judgments it has itself. Training queries are dealt into folds.
+No query is answered with the help of its judgments. Training queries are dealt into folds.
 The queries of a fold see only the judgments of the other folds, as a new query sees only those of
 the training queries. The trees that predict a fold's overlaps are grown on the other folds, too
 (cross-fitting), so that the ranking trees learn from predictions as uncertain as those that they
