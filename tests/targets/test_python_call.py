@@ -1,6 +1,7 @@
 """Python targets: functions, objects and retrievers, what they may return, and how they fail."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -81,6 +82,14 @@ async def test_what_a_function_raises_is_classified_and_said_with_its_line(
         assert "(test_python_call.py:" in str(caught.value)
 
 
+async def test_what_a_library_refuses_is_said_with_the_line_that_called_it() -> None:
+    def raises(_query: str, _top_k: int) -> list[str]:
+        return list(json.loads("{"))
+
+    with pytest.raises(AgentFailure, match=r"\(test_python_call\.py:\d+\)"):
+        await ask(raises)
+
+
 class LangChainRetriever:
     """Has what `BaseRetriever` of langchain-core has: `invoke`, and no `__call__`."""
 
@@ -115,6 +124,7 @@ def chunk(doc_id: str, number: int, own: str | None = None) -> SimpleNamespace:
         ([(5, 0.7)], ("5",)),
         ([(SimpleNamespace(id="d1", metadata={}), 0.3)], ("d1",)),
         ([SimpleNamespace(id=None, metadata={"source": "kb/d1.md"})], ("d1",)),
+        ([{"doc_id": "d1", "score": 0.9, "text": "x"}, {"id": 2}], ("d1", "2")),
         (["d1", "d1"], ("d1", "d1")),  # an agent's mistake, which a run reports
         ([chunk("d1", 1), chunk("d1", 2), chunk("d2", 1), chunk("d1", 3)], ("d1", "d2")),
         ([(chunk("d1", 1, "c1"), 0.9), (chunk("d1", 1, "c2"), 0.8)], ("d1",)),

@@ -8,6 +8,7 @@ import asyncio
 import importlib
 import inspect
 import sys
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -28,6 +29,7 @@ from assay.targets.threads import DaemonThreads
 
 _MAX_MESSAGE = 200
 _RETRIEVER_METHODS = ("retrieve", "invoke")
+_NOT_THEIRS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
 _ID_KEYS = ("id", "doc_id", "document_id", "source", "file_name")
 _ID_ATTRIBUTES = ("id", "ref_doc_id", "node_id")
 
@@ -272,15 +274,18 @@ def load_object(spec: str) -> object:
 
 def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
+    # What Assay's search tool or json.loads refuses is to be fixed at the line that called it.
+    theirs = [each for each in frames if not each.filename.startswith(_NOT_THEIRS)]
     said = redact_known(str(error))
     text = f"{type(error).__name__}: {said}"[:_MAX_MESSAGE].encode("utf-8", "replace").decode()
     if not frames:
         return text
-    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
+    last = (theirs or frames)[-1]
+    return f"{text} ({Path(last.filename).name}:{last.lineno})"
 
 
 def ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
-    """The id of each document, node, `(id, score)` pair and number; other items as they are.
+    """The id of each document, node, hit, `(id, score)` pair and number; other items as they are.
 
     Further chunks of a document that is listed are left out. Of several candidates for an id, the
     one among `known`, the ids of the data set, is taken.
@@ -296,7 +301,7 @@ def ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
 
 
 def _id_of(item: Any, known: Container[str]) -> Any:
-    if isinstance(item, str | bool | Mapping) or item is None:
+    if isinstance(item, str | bool) or item is None:
         return item
     if isinstance(item, Integral):
         return str(int(item))
@@ -305,7 +310,7 @@ def _id_of(item: Any, known: Container[str]) -> Any:
         first = _id_of(item[0], known) if is_pair else item
         return first if isinstance(first, str) else item
     holder = getattr(item, "node", item)  # a node of LlamaIndex with its score
-    metadata = getattr(holder, "metadata", None)
+    metadata = item if isinstance(item, Mapping) else getattr(holder, "metadata", None)
     found = [metadata.get(key) for key in _ID_KEYS] if isinstance(metadata, Mapping) else []
     found += [getattr(holder, name, None) for name in _ID_ATTRIBUTES]
     texts = [str(each) for each in found if each and isinstance(each, str | Integral)]
