@@ -218,12 +218,14 @@ def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None
 @pytest.mark.parametrize(
     ("gate", "settings"),
     [
+        ("success_rate>=99", {}),
+        ("evidence_recall>=70", {"search": "builtin:bm25"}),
         ("correctness>=1.5", {}),
         ("judged_faithfulness>=1.5", {"judge": "ollama:m"}),
         ("poisoned>=1.5", {"poison": ("all",)}),
     ],
 )
-def test_a_gate_on_answers_above_1_is_refused(gate: str, settings: dict[str, Any]) -> None:
+def test_a_gate_on_a_share_above_1_is_refused(gate: str, settings: dict[str, Any]) -> None:
     config = RunConfig(target="t", gates=(gate,), answers=True, **settings)
     with pytest.raises(UsageError, match=r"can never pass.* is 1\.0000"):
         Evaluation.plan(config, dataset_with_answers("It is"))

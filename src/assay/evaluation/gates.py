@@ -182,10 +182,14 @@ def _names_of(compare_to: str) -> list[str]:
 def require_possible(gate: Gate, ceiling: float) -> None:
     """Raise `UsageError` for a gate that no system could pass."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
-        advice = "ask for more documents with --top-k" if gate.answers else _REACHES_1
+        advice = f"lower the gate, or {_REACHES_1}"
+        if ceiling == 1:
+            advice = "write a share from 0 to 1"
+        elif gate.answers:
+            advice = "lower the gate, or ask for more documents with --top-k"
         raise UsageError(
             f"gate {gate.text!r} can never pass: with these judgments the best possible "
-            f"{gate.name} is {figure(ceiling)}; lower the gate, or {advice}"
+            f"{gate.name} is {figure(ceiling)}; {advice}"
         )
 
 
@@ -272,6 +276,8 @@ def gate_ceiling(
             needs = "the search tool, --search TARGET"
         if needs:
             raise UsageError(f"gate {gate.text!r} needs {needs}; add them")
+    if gate.name == "success_rate" or (gate.search and not gate.name.startswith("calls.")):
+        return 1.0
     if gate.metric is None or gate.reference:
         return math.inf
     judgments = judgments_of(dataset, config, queries)
