@@ -84,6 +84,13 @@ def test_settings_out_of_range_are_refused(
         draw_queries(make_dataset(3), RunConfig(target="t", **settings))
 
 
+def test_a_data_set_without_judgments_names_the_file_that_it_needs(
+    make_dataset: Callable[[int], Dataset],
+) -> None:
+    with pytest.raises(UsageError, match=r"no judgments; write them into qrels/test\.tsv"):
+        draw_queries(replace(make_dataset(3), judgments={}), RunConfig(target="t"))
+
+
 def test_questions_without_a_ranking_are_refused_with_the_remedy(
     make_dataset: Callable[[int], Dataset],
 ) -> None:

@@ -62,6 +62,7 @@ def test_faithfulness_is_measured_only_where_there_are_texts() -> None:
 def test_ids_of_another_kind_are_noticed_without_a_corpus() -> None:
     result = CliRunner().invoke(app, ["python:tea_service:other", *OPTIONS])
     assert "no returned id is one that 'questions' expects" in result.stderr
+    assert "assay doctor TARGET --dataset questions.csv" in result.stderr
 
 
 @pytest.mark.parametrize(

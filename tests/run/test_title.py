@@ -45,7 +45,11 @@ def git(branch: str, commit: str = "a" * 40, dirty: bool = False) -> dict[str, A
         ),
         (  # what changes no score, and what the agent cost
             [
-                header(config={"compare_to": "main"}, label="a", tags={"cost_usd": "1"}),
+                header(
+                    config={"compare_to": "main", "fail_on_regression": True},
+                    label="a",
+                    tags={"cost_usd": "1"},
+                ),
                 header(label="b", tags={"cost_usd": "2"}),
             ],
             ["builtin:bm25 (a)", "builtin:bm25 (b)"],

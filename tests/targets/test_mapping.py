@@ -26,6 +26,10 @@ def failure(value: Any, *texts: str) -> str:
     return f"{caught.value}; it said: {caught.value.said}"
 
 
+def test_an_empty_body_is_no_text_to_read_ids_from() -> None:
+    assert failure("") == "the answer is empty; it said: "
+
+
 def test_ids_and_scores_are_read_by_expressions_and_numbers_become_text() -> None:
     answer = read(HITS, "ids=hits.hits[]._id", "scores=hits.hits[]._score")
     assert (answer.doc_ids, answer.scores) == (("d1", "7"), (2.5, 1.0))

@@ -167,7 +167,10 @@ def _answer(folder: RunFolder, query_id: str) -> Result:
     """One answer with its reference, verdict, and every prompt and reply of the judge."""
     row = next((row for row in folder.read_answers() if row.query_id == query_id), None)
     if row is None:
-        raise UsageError(f"run {folder.name!r} has no answer for query {query_id!r}")
+        missing = f"no answer for query {query_id!r}"
+        if not folder.answers_file.exists():
+            missing = "rankings only; add --answers to assay eval, or look at: assay serve ui"
+        raise UsageError(f"run {folder.name!r} has {missing}")
     calls = list(folder.read_judge_calls(query_id))
     right = {True: "right", False: "wrong", None: "undecided"}[row.correct]
     shown = {"question": row.query_text, "answer": row.answer, "reference": row.reference_answer}

@@ -5,6 +5,7 @@ that belong to another query: the metrics cannot tell these from a bad agent. Wh
 `warnings` of the report, from every driver.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -109,7 +110,8 @@ def _check_ids(report: "Report", answers: Sequence[_Answer]) -> str:
     """A score of 0 because no id was read, or because all ids belong to another data set."""
     unknown = report.violations["unknown"]
     name = report.dataset.name
-    look = f"look at one answer with: assay doctor TARGET --dataset {name}"
+    data = shlex.quote(report.config.dataset or name)
+    look = f"look at one answer with: assay doctor TARGET --dataset {data}"
     total = sum(each.count for each in answers)
     if not total:
         return (

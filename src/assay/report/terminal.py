@@ -443,7 +443,7 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
     """What the searches were worth, each line with its name."""
     if not search.searched:
         asked = counted(search.questions, "question")
-        yield "searches", f"none in {asked}: does the agent use the search_url that it gets?"
+        yield "searches", f"none in {asked}: does the agent use the search tool that it gets?"
         return
     source = f"attributed by {search.attribution}" if search.recorded else "reported by the agent"
     calls, tokens = search.calls, count(round(search.tokens.mean))

@@ -18,7 +18,8 @@ _MAX_FACTS = 4
 _SAMPLE = ("top_k", "num_queries", "seed")
 _NOT_SETTINGS = frozenset(
     {"target", "dataset", "columns", "label", "tags", "note", "compare_to", "baseline", "gates"}
-    | {"concurrency", "timeout", "retries", "warm_up", "private", "track", "allow_first_run"}
+    | {"concurrency", "timeout", "retries", "warm_up", "private", "track"}
+    | {"allow_first_run", "fail_on_regression"}
     | {*_SAMPLE}
 )
 

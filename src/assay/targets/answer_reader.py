@@ -102,7 +102,8 @@ class Received:
         try:
             return cls(text, parse_json(content))
         except orjson.JSONDecodeError:
-            return cls(text, problem="the answer is not JSON")
+            problem = "is not JSON" if text.strip() else "is empty"
+            return cls(text, problem=f"the answer {problem}")
 
     @property
     def shown(self) -> str:
@@ -113,7 +114,7 @@ class Received:
         """The value. Raises `AgentFailure` if the answer is not JSON."""
         if self.value is _MISSING:
             remedy = "to read ids from text, write --map 'ids=re:PATTERN' with one group"
-            raise invalid_answer(self.problem, remedy, self.shown)
+            raise invalid_answer(self.problem, remedy if self.text.strip() else "", self.shown)
         return self.value
 
 
