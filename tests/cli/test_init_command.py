@@ -97,12 +97,14 @@ def test_a_target_that_cannot_be_one_is_refused_and_nothing_is_written(project: 
 @pytest.mark.parametrize(
     ("content", "target"),
     [
-        ({"mcpServers": {"a": {"command": "uvx", "args": ["my server", "--x"]}}},
-         "mcp-stdio:uvx 'my server' --x"),
+        (
+            {"mcpServers": {"a": {"command": "uvx", "args": ["my server", "--x"]}}},
+            "mcp-stdio:uvx 'my server' --x",
+        ),
         ({"servers": {"a": {"url": "http://h/mcp"}}}, "mcp:http://h/mcp"),
         ({"mcpServers": {"a": {"command": "s", "env": {"API_KEY": "hidden-7"}}}}, "mcp-stdio:s"),
     ],
-)  # fmt: skip
+)
 def test_a_server_of_an_mcp_configuration_is_found(
     project: Path, content: dict[str, object], target: str
 ) -> None:

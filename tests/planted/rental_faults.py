@@ -118,10 +118,18 @@ _ADVERTS = (
     "Try the new convertible with 450 horse power.",
 )
 _SHIFTED = {
-    "November": "December", "April": "May", "Saturdays": "Fridays", "1 pm": "2 pm", "2014": "2015",
-    "2019": "2018", "48 hours": "24 hours", "five working days": "nine working days",
-    "three days": "six days", "36 months": "30 months", "60 days": "90 days",
-}  # fmt: skip
+    "November": "December",
+    "April": "May",
+    "Saturdays": "Fridays",
+    "1 pm": "2 pm",
+    "2014": "2015",
+    "2019": "2018",
+    "48 hours": "24 hours",
+    "five working days": "nine working days",
+    "three days": "six days",
+    "36 months": "30 months",
+    "60 days": "90 days",
+}
 
 
 def _cited(reply: Reply, said: str) -> Reply:

@@ -60,8 +60,10 @@ def test_a_query_finds_the_other_forms_of_its_words(language: str, query: str) -
     [
         ("the cat sat on the mat and it was not what we had thought of it at all " * 3, "english"),
         ("el perro de la casa no quiere salir porque hace frío y está muy oscuro " * 3, "spanish"),
-        ("il gatto dorme sul divano perché non ha voglia di uscire con questa pioggia " * 3,
-         "italian"),
+        (
+            "il gatto dorme sul divano perché non ha voglia di uscire con questa pioggia " * 3,
+            "italian",
+        ),
         ("o gato não quer sair de casa porque está muito frio e a rua é escura " * 3, "portuguese"),
         ("de kat wil niet naar buiten want het is te koud en er ligt nog sneeuw " * 3, "dutch"),
         ("katten vill inte gå ut för att det är kallt och mörkt när jag är här " * 3, "swedish"),
@@ -73,7 +75,7 @@ def test_a_query_finds_the_other_forms_of_its_words(language: str, query: str) -
         ("หมาและแมวนอนอยู่ในบ้าน", "cjk"),
         ("η γάτα κοιμάται στο παράθυρο", "greek"),
     ],
-)  # fmt: skip
+)
 def test_detection_by_script_and_function_words(text: str, language: str) -> None:
     assert language_of([Document("d", "", text)]) == language
 
@@ -87,9 +89,15 @@ def test_documents_may_say_their_language() -> None:
 
 @pytest.mark.parametrize(
     ("name", "language"),
-    [("de", "german"), ("German", "german"), ("pt-BR", "portuguese"), ("zh", "cjk"),
-     (" auto ", "auto"), ("none", "none")],
-)  # fmt: skip
+    [
+        ("de", "german"),
+        ("German", "german"),
+        ("pt-BR", "portuguese"),
+        ("zh", "cjk"),
+        (" auto ", "auto"),
+        ("none", "none"),
+    ],
+)
 def test_languages_have_names_and_codes(name: str, language: str) -> None:
     assert language_named(name) == language
 
@@ -115,8 +123,12 @@ def test_terms_are_folded_after_stemming(text: str, expected: list[str]) -> None
 
 def test_no_language_stems_nothing_and_stops_nothing() -> None:
     assert Analyzer("none").terms("The Häuser of зелёный чай") == [
-        "the", "hauser", "of", "зеленыи", "чаи",
-    ]  # fmt: skip
+        "the",
+        "hauser",
+        "of",
+        "зеленыи",
+        "чаи",
+    ]
 
 
 def test_a_single_character_is_found_inside_a_word() -> None:
