@@ -15,7 +15,7 @@ from assay.errors import AgentFailure, DownloadError, FailureKind, UsageError
 from assay.files import FileLock, atomic_writer
 from assay.net.client import open_client
 from assay.net.gather import run_coroutine
-from assay.net.http import CUT_OFF, classify_http_errors
+from assay.net.http import classify_http_errors
 from assay.net.json import parse_json
 from assay.net.outbound import OutboundPolicy, policy_of_process, split_address
 from assay.net.retry import RetryPolicy, parse_retry_after
@@ -102,7 +102,8 @@ async def _receive(
         raise DownloadError(f"not finished after {seconds:g} seconds; run it again") from None
     except AgentFailure as failure:
         is_transient = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
-        is_transient |= str(failure) == CUT_OFF
+        # A body that was cut off is of no use to an evaluation, but here the next try may be whole.
+        is_transient |= isinstance(failure.__context__, httpx.RemoteProtocolError)
         raise DownloadError(str(failure), retryable=is_transient) from None
     except (UsageError, ValueError) as error:  # not an http(s) URL
         raise DownloadError(str(error)[:200]) from None

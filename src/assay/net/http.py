@@ -29,7 +29,6 @@ MAX_BYTES = 1_000_000
 # How much of an error's body is read to quote it, and for how long.
 ERROR_BODY_BYTES = 8_000
 ERROR_BODY_SECONDS = 2.0
-CUT_OFF = "the response was cut off"
 REQUEST_TIMEOUT = 408
 _MAX_REDIRECTS = 3
 _METHOD_KEPT = (307, 308)
@@ -179,7 +178,8 @@ def classify_http_errors() -> Iterator[None]:
         if "disconnected" in str(error):  # before the head of an answer was complete
             message = "the connection was closed without a response"
             raise AgentFailure(FailureKind.CONNECTION, message) from None
-        message = CUT_OFF if "peer closed" in str(error) else "the response is not valid HTTP"
+        is_cut = "peer closed" in str(error)
+        message = "the response was cut off" if is_cut else "the response is not valid HTTP"
         raise AgentFailure(FailureKind.PROTOCOL, message) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # a host that is not a name
         message = f"the exchange failed ({type(error).__name__})"
