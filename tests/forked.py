@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
+# Where lines that were executed are noted, if they are (tests/line_coverage.py).
+_SEEN_LINES = os.environ.get("ASSAY_LINE_COVERAGE")
 SOCKET_VARIABLE = "ASSAY_FORK_SERVER"
 _SHARED_SERVER = os.environ.get(SOCKET_VARIABLE)  # read now: tests take variables away
 ASSAY = "assay.cli.app:main"
@@ -279,6 +281,8 @@ def _become(request: tuple[str, list[str], str, dict[str, str]], streams: list[i
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
+    if _SEEN_LINES:
+        importlib.import_module("tests.line_coverage").write_seen(_SEEN_LINES)
     os._exit(code or 0)
 
 
@@ -298,6 +302,8 @@ def _compile_templates() -> None:
 
 def _main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as listener:
+        if _SEEN_LINES:  # before what is measured is imported
+            importlib.import_module("tests.line_coverage")
         for package in _PACKAGES:
             folder = importlib.import_module(f"assay.{package}").__path__
             for each in pkgutil.walk_packages(folder, f"assay.{package}."):

@@ -2,8 +2,8 @@
 
 Before Python 3.12, `coverage` traces every line each time that it runs, which more than doubles
 what tests in Python cost. `slipcover` marks each line in the bytecode, and takes the mark out once
-it was seen. What is a statement, the report and the limit are those of `coverage`. As with it,
-processes that tests start are not measured.
+it was seen. What is a statement, the report and the limit are those of `coverage`. Commands in
+processes of `tests.forked` are measured unless they are killed; other processes are not.
 """
 
 import io
@@ -19,8 +19,8 @@ import slipcover
 
 SOURCE = Path(__file__).parents[1] / "src" / "assay"
 FEWEST_PERCENT = 93
-_FOLDER = "ASSAY_LINE_COVERAGE"
-"""The variable by which workers know where to write what they have seen."""
+FOLDER_VARIABLE = "ASSAY_LINE_COVERAGE"
+"""By which workers, and the commands that they start, know where to write what they have seen."""
 
 
 class _Marks(slipcover.Slipcover):  # type: ignore[misc]  # it has no types
@@ -41,18 +41,24 @@ slipcover.ImportManager(_marks, _files).__enter__()
 slipcover.wrap_pytest(_marks, _files)  # which imports whatever belongs to one of its plugins
 
 
+@pytest.hookimpl(tryfirst=True)  # before the fork server starts, which needs the variable
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="assay-coverage-")
         config.add_cleanup(folder.cleanup)
-        os.environ[_FOLDER] = folder.name
+        os.environ[FOLDER_VARIABLE] = folder.name
 
 
 def pytest_sessionfinish() -> None:
+    write_seen(os.environ[FOLDER_VARIABLE])
+
+
+def write_seen(folder: str) -> None:
+    """Note which lines this process has executed."""
     for name, lines in _marks.newly_seen.items():
         _marks.all_seen[name] |= lines
     seen = {name: sorted(lines) for name, lines in _marks.all_seen.items()}
-    path = Path(os.environ[_FOLDER]) / f"{os.getpid()}.json"
+    path = Path(folder) / f"{os.getpid()}.json"
     path.write_text(json.dumps(seen), encoding="utf-8")
 
 
@@ -65,7 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     measured = coverage.Coverage(data_file=None, source=[str(SOURCE)], config_file=False)
     data = measured.get_data()
-    for path in Path(os.environ[_FOLDER]).glob("*.json"):
+    for path in Path(os.environ[FOLDER_VARIABLE]).glob("*.json"):
         seen = json.loads(path.read_text(encoding="utf-8"))
         data.add_lines({str(Path(name).resolve()): lines for name, lines in seen.items()})
     data.touch_files([str(path) for path in SOURCE.rglob("*.py")])  # also if no test imports them
