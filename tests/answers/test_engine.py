@@ -146,6 +146,25 @@ def test_what_a_right_answer_adds_is_told_from_how_it_says_it(answer: str, kinds
     assert {each.kind for each in find_faults([case])} == kinds
 
 
+@pytest.mark.parametrize(
+    ("reference", "answer", "ended"),
+    [
+        ("drei bis vier Tage nach der Bestellung", "Der Versand dauert fünf Tage.", "undecided"),
+        (
+            "Der Versand ist nicht ab Lager möglich.",
+            "Der Versand ist ab Lager möglich.",
+            "undecided",
+        ),
+        ("Der Versand dauert 3 Tage.", "Er dauert 3 Tage.", "right"),
+        ("Der Versand dauert 3 Tage.", "Er dauert 5 Tage.", "wrong"),
+    ],
+)
+def test_figures_alone_decide_in_other_languages_than_english(
+    reference: str, answer: str, ended: str
+) -> None:
+    assert outcome(_one_case("Wie lange dauert der Versand?", answer, reference, "")) == ended
+
+
 def test_negations_that_deny_nothing() -> None:
     assert polarity("No, it is open not only then.")
     assert not polarity("It isn't open.")

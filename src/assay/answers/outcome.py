@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from assay.answers.case import AnswerCase, once
 from assay.answers.statements import CLAUSE, statements
-from assay.answers.values import content, is_in, polarity, tokens, values
+from assay.answers.values import Value, content, is_in, polarity, tokens, values
 from assay.data.dataset import Fact
 from assay.text import normalize, sentences, words
 
@@ -76,8 +76,7 @@ def is_decidable(case: AnswerCase) -> bool:
     """Whether the reference has something that decides about an answer without a judge."""
     if not case.answerable or case.reference.facts:
         return True
-    asked = values(case.question)
-    return any(not is_in(value, asked) for value in values(case.reference.answer or ""))
+    return bool(_expected(case))
 
 
 def correct(case: AnswerCase) -> bool | None:
@@ -86,15 +85,24 @@ def correct(case: AnswerCase) -> bool | None:
     return None if ended is Outcome.UNDECIDED else ended is Outcome.RIGHT
 
 
+def _expected(case: AnswerCase) -> list[Value]:
+    """The values of the reference that the question does not state."""
+    asked = values(case.question)
+    new = [value for value in values(case.reference.answer or "") if not is_in(value, asked)]
+    # Elsewhere other words than names have capitals: "fünf Tage" has the name of "drei Tage".
+    return [value for value in new if value.kind != "name" or case.is_english]
+
+
 def _stated(case: AnswerCase) -> list[bool]:
     """For each thing that is expected, whether the answer states it; empty if nothing decides."""
     if case.reference.facts:
         stated = stated_facts(case.answer or "", case.reference.facts, case.reference.answer or "")
         return [fact in stated for fact in case.reference.facts]
-    reference, asked = case.reference.answer or "", values(case.question)
-    new = [value for value in values(reference) if not is_in(value, asked)]
-    if not reference or new:
-        return [is_in(value, values(case.said)) for value in new]
+    reference = case.reference.answer or ""
+    if expected := _expected(case):
+        return [is_in(value, values(case.said)) for value in expected]
+    if not reference or not case.is_english:  # what negates is known in English alone
+        return []
     wanted = content(reference) - content(case.question)
     if not case.statements or len(wanted & content(case.said)) < _SIMILAR_SHARE * len(wanted):
         return []
@@ -109,9 +117,8 @@ def states_expected(claim: str, case: AnswerCase) -> bool:
     """Whether a sentence has a key fact, or else a value, of the reference."""
     if case.reference.facts:
         return any(has(claim, each) for fact in case.reference.facts for each in fact.accept)
-    asked, said = values(case.question), values(claim)
-    expected = values(case.reference.answer or "")
-    return any(is_in(value, said) for value in expected if not is_in(value, asked))
+    said = values(claim)
+    return any(is_in(value, said) for value in _expected(case))
 
 
 def _stance(text: str) -> str | None:
