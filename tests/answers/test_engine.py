@@ -16,6 +16,8 @@ from assay.llm.passages import ContextChunk
     ("one", "other", "same"),
     [
         ("€5", "five euros", True),
+        ("1.200,50 euros", "1200.50 euros", True),
+        ("1,200.50 euros", "1.200,50 €", True),
         ("39 euros a day", "39 euros a week", False),
         ("39 euros a day", "39 euros", True),
         ("7:30 am", "7:30 in the morning", True),

@@ -195,7 +195,10 @@ def _value(match: re.Match[str]) -> Value:
 def _number(got: dict[str, str], text: str) -> Value:
     unit = _UNITS.get(got.get("sign") or got.get("unit", ""), "")
     rate = _UNITS.get(got.get("rate", ""), "") if unit else ""
-    plain = got["number"].replace(",", ".")
+    plain = got["number"]
+    if "," in plain and "." in plain:  # 1.200,50: only the last of the two starts the decimals
+        plain = plain.replace(min(",.", key=plain.rindex), "")
+    plain = plain.replace(",", ".")
     key = float(plain) if plain.count(".") < 2 else plain
     return Value(
         "number", (key,), f"{unit}/{rate}" if rate else unit, text if unit else got["number"]
