@@ -32,6 +32,18 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (("score",), "Missing argument 'FILE'"),
+        (("search",), "Missing argument 'QUERY'"),
+        (("data", "import", "questions.csv"), "Missing option '--out'"),
+    ],
+)
+def test_what_a_verb_needs_is_asked_for(words: tuple[str, ...], missing: str) -> None:
+    assert missing in invoke(*words)
+
+
 def test_the_usual_options_of_eval_come_first_and_the_rest_with_help_all() -> None:
     shown, every = sections(invoke("eval", "--help")), sections(invoke("eval", "--help-all"))
     first = ["--dataset", "--num-queries", "--top-k", "--gate", "--baseline", "--compare-to"]

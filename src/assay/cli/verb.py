@@ -181,10 +181,11 @@ def _click_param(name: str, param: Param, hint: Any) -> click.Parameter:
     rules: dict[str, Any] = {
         "envvar": param.variable,
         "required": required,
-        "default": None if required or several else param.default,
         "type": _Texts(param.separator) if several else _click_type(kind, param),
         "metavar": param.metavar or _METAVARS.get(kind),
     }
+    if not required:  # click 8.3 takes a default of None for a value: nothing would be missing
+        rules["default"] = None if several else param.default
     if param.is_argument:
         words = f"{param.metavar}{'...' * several}"
         rules["metavar"] = words if required else f"[{words}]"
