@@ -246,6 +246,7 @@ def _facts(report: "Report", texts: Mapping[str, str], *, gates: bool) -> Iterat
     if report.target.called or report.target.agent:
         yield "target", report.target.name
     asked = f"{count(summary.successful_queries)} of {count(summary.total_queries)} answered"
+    asked += " in every trial" if report.trials else ""
     if report.state != RunState.COMPLETE:
         unasked = report.planned_queries - summary.total_queries
         asked += f", {report.state}" + f": {count(report.planned_queries)} were planned" * (
