@@ -65,6 +65,7 @@ AREAS = {
             *(f"tests/run/test_{name}.py" for name in ("report_file", "comparison")),
             "tests/run/test_provenance.py",
             *(f"tests/evaluation/test_{name}.py" for name in ("evaluation", "resuming", "merge")),
+            *("tests/evaluation/test_recorder.py", "tests/evaluation/test_searching.py"),
             *("tests/fuzz/test_run_folder.py", "tests/cli/test_damaged_files.py"),
         ),
     ),
@@ -90,10 +91,15 @@ AREAS = {
         (
             *("tests/net/test_client.py", "tests/net/test_redirects.py"),
             *("tests/net/test_outbound.py", "tests/search/test_remote_embedding.py"),
+            *("tests/targets/test_rest.py", "tests/targets/test_a2a.py"),
         ),
     ),
     "retries": Area(
-        ("net/retry.py",), ("tests/net/test_retry.py", "tests/net/test_circuit_breaker.py")
+        ("net/retry.py",),
+        (
+            *("tests/net/test_retry.py", "tests/net/test_circuit_breaker.py"),
+            "tests/evaluation/test_calling.py",
+        ),
     ),
     "files": Area(("files.py",), ("tests/test_files.py", "tests/run/test_calls.py")),
     "array index": Area(

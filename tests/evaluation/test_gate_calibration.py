@@ -93,6 +93,10 @@ def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServ
         UsageError, match=r"refused by --judge-set require_calibrated.*there is no calibration"
     ):
         evaluate(judge_set={"require_calibrated": True})
+    # No label can calibrate what a judge decides sentence by sentence.
+    with pytest.raises(UsageError, match="no labels calibrate the judge") as caught:
+        evaluate("judged_faithfulness>=0.5", judge_set={"require_calibrated": True})
+    assert "label some answers" not in str(caught.value)
     assert server.requests == []
     assert not Path("runs").exists()
 

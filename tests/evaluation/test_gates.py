@@ -179,6 +179,8 @@ def dataset_with_answers(*facts: str) -> Dataset:
         ("correctness>=0.5", ["It is"], False, "answers; add --answers"),
         ("correctness>=0.5", [], True, "a judge; add --judge"),
         ("judged_faithfulness>=0.5", ["It is"], True, "a judge; add --judge"),
+        ("loop_gain>0", ["It is"], False, "the search tool, --search TARGET; add them"),
+        ("pass^3>=0.5", ["It is"], True, "--answers and --repeat 3; add them"),
     ],
 )
 def test_a_gate_on_answers_needs_what_decides_them(
@@ -190,6 +192,15 @@ def test_a_gate_on_answers_needs_what_decides_them(
         return
     with pytest.raises(UsageError, match=f"needs {needs}"):
         Evaluation.plan(config, dataset_with_answers(*facts))
+
+
+def test_a_gate_on_searches_or_trials_is_taken_with_their_settings() -> None:
+    settings: dict[str, Any] = {"search": "builtin:bm25", "repeat": 3, "answers": True}
+    gates = ("loop_gain>0", "pass^3>=0.5")
+    planned = Evaluation.plan(
+        RunConfig(target="t", gates=gates, **settings), dataset_with_answers("It is")
+    )
+    assert [gate.search for gate in planned.gates] == [True, True]
 
 
 def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import random
 import ssl
 import zlib
 from collections.abc import AsyncIterator
@@ -92,6 +93,24 @@ async def test_a_body_ends_at_the_limit(
     async with answering(body, headers, max_bytes=1_000_000) as client:
         with pytest.raises(ResponseTooLarge, match="larger than 1,000,000 bytes"):
             await client.get(URL)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_a_body_of_exactly_the_limit_is_read(compressed: bool) -> None:
+    """Of a compressed one, both what comes and what it unpacks to count."""
+    content = random.Random(1).randbytes(900)
+    sent = gzip.compress(content) if compressed else content
+    headers = {"content-encoding": "gzip"} if compressed else {}
+    async with answering(sent, headers, max_bytes=len(sent)) as client:
+        assert (await client.get(URL)).content == content
+    packed = gzip.compress(bytes(1000))
+    for limit, fits in ((1000, True), (999, False)):
+        async with answering(packed, {"content-encoding": "gzip"}, max_bytes=limit) as client:
+            if fits:
+                assert (await client.get(URL)).content == bytes(1000)
+            else:
+                with pytest.raises(ResponseTooLarge):
+                    await client.get(URL)
 
 
 async def test_a_request_may_have_a_limit_of_its_own() -> None:

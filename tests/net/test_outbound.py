@@ -11,7 +11,7 @@ from starlette.routing import Route
 from tests.contract.running import running
 from tests.tiny_dataset import tiny_dataset
 
-from assay.errors import TargetError
+from assay.errors import TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.outbound import (
     POLICY_VARIABLE,
@@ -20,6 +20,7 @@ from assay.net.outbound import (
     OutboundRefused,
     is_wildcard,
     policy_of_process,
+    split_address,
 )
 from assay.targets.a2a import A2AAgent
 from assay.targets.target_kinds import OpenContext, Target
@@ -221,3 +222,22 @@ def test_a_policy_reaches_a_child_process(monkeypatch: pytest.MonkeyPatch) -> No
         for name, value in policy.environment.items():
             monkeypatch.setenv(name, value)
         assert policy_of_process() == policy
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://h", ("h", 80)),
+        ("https://h/path", ("h", 443)),
+        ("https://h:80", ("h", 80)),
+        ("ftp://h", None),
+        ("http:///path", None),
+        ("http://h:99999", None),
+    ],
+)
+def test_host_and_port_of_a_url(url: str, address: tuple[str, int] | None) -> None:
+    if address is None:
+        with pytest.raises(UsageError, match="is not a"):
+            split_address(url)
+    else:
+        assert split_address(url) == address
