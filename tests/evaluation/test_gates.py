@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from assay import evaluate
+from assay.answers.calibration import CalibrationStatus
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import UsageError
+from assay.evaluation import gates as gates_module
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.gates import (
     check_gate,
@@ -17,11 +19,12 @@ from assay.evaluation.gates import (
     parse_gate,
     require_possible,
     split_gates,
+    with_calibration,
 )
 from assay.evaluation.plan import draw_queries
 from assay.run.answers import AnswersReport, UndecidedAnswers
 from assay.run.config import RunConfig
-from assay.run.models import Report, RunSummary
+from assay.run.models import GateResult, Report, RunSummary
 
 SUMMARY = RunSummary.model_validate(
     {
@@ -278,3 +281,20 @@ def test_the_ceiling_knows_that_a_short_list_is_asked_for(
 )
 def test_several_gates_in_one_text_are_told_apart(text: str, gates: list[str]) -> None:
     assert split_gates(text) == gates
+
+
+@pytest.mark.parametrize(
+    ("name", "corrected"),
+    [("correctness", True), ("nugget_recall", True), ("judged_faithfulness", False)],
+)
+def test_the_known_error_of_a_calibrated_judge_is_subtracted(
+    monkeypatch: pytest.MonkeyPatch, name: str, corrected: bool
+) -> None:
+    known = CalibrationStatus(True, "calibrated", bias=0.2)
+    monkeypatch.setattr(gates_module, "figure_calibration", lambda *_: known)
+    gate = parse_gate(f"{name}>=0.5", 5)
+    measured = GateResult(gate=gate.text, value=0.6, passed=True)
+    result = with_calibration(measured, gate, RunConfig(target="t"), [])
+    assert result.value == pytest.approx(0.4 if corrected else 0.6)
+    assert result.passed is not corrected
+    assert ("corrected from 0.6000" in (result.note or "")) is corrected

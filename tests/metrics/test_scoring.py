@@ -195,6 +195,7 @@ def test_other_input_is_refused_with_what_was_expected(
 def test_a_depth_must_be_a_positive_integer(top_k: Any) -> None:
     with pytest.raises(UsageError, match="top_k must be an integer >= 1, got"):
         score(RUN, QRELS, "map", top_k=top_k)
+    assert score(RUN, QRELS, "hit@1", top_k=1)
 
 
 def test_a_data_set_in_place_of_qrels_is_refused_with_its_judgments() -> None:
