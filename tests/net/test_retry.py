@@ -105,3 +105,9 @@ def _recorded(slept: list[float]):  # type: ignore[no-untyped-def]
         slept.append(seconds)
 
     return sleep
+
+
+def test_the_longest_wait_doubles_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
+    policy = RetryPolicy()
+    assert [policy.delay(attempt) for attempt in range(1, 8)] == [0.5, 1, 2, 4, 8, 8, 8]
