@@ -237,7 +237,7 @@ BROKEN_AGENTS = [
     ),
     Broken(
         "stream falls silent",
-        on_run("stream", lambda r: r.with_body(*r.pieces[:-1], 1.5, r.pieces[-1])),
+        on_run("stream", lambda r: r.with_body(*r.pieces[:-1], 0.8, r.pieces[-1])),
         "stream-time",
         CheckLimits(heartbeat_s=0.5),
     ),
