@@ -1,5 +1,7 @@
 """The answer engine by tables: values, refusals, statements, outcomes, differences, findings."""
 
+from dataclasses import replace
+
 import pytest
 
 from assay.answers.case import AnswerCase
@@ -193,3 +195,8 @@ def test_one_hit_of_an_exact_check_is_a_finding_and_of_others_worth_reading() ->
     assert [(each.kind, each.sure) for each in find_faults(wrong)] == [("wrong-value", False)]
     assert binomial_tail(1, 12, 0.03) > 0.05
     assert "9:15" not in find_faults(wrong, quote=False)[0].words
+
+
+def test_a_call_that_failed_is_one_fault() -> None:
+    cases = [replace(_answered(number, ""), answer=None, contexts=()) for number in range(1, 5)]
+    assert [(each.kind, each.number, each.of) for each in find_faults(cases)] == [("failed", 4, 4)]

@@ -84,6 +84,13 @@ def test_a_run_without_an_answer_has_its_cause_by_the_text_of_the_query_and_no_z
     assert f"{first.query_text[:20]}" in text
     assert f"({first.query_id}): RuntimeError: the index is closed" in text
     assert "0.0000" not in text
+    asked = evaluate(
+        broken, "notes", out=tmp_path, num_queries=2, retries=0, answers=True, repeat=2
+    )
+    text = " ".join(plain_text(render_report(asked.report, path="x")).split())
+    assert "queries 0 of 2 answered in every trial" in text
+    assert "outcomes failed" in text
+    assert "correctness 0.0000" not in text
     page = render_markdown(run.report, run.folder.read_header(), run.name)
     assert "the index is closed" in page
     private = evaluate(broken, "notes", out=tmp_path, num_queries=2, retries=0, private=True)
