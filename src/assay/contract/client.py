@@ -85,21 +85,21 @@ def check_base_url(url: object, what: str) -> str:
 
 
 async def run_sync(
-    http: httpx.AsyncClient, base: str, request: AgentRunRequest, *, max_bytes: int = MAX_BYTES
+    http: httpx.AsyncClient, base: str, request: AgentRunRequest
 ) -> AgentRunResponse:
     """Run `request` on the agent at `base`; a response with status "error" is returned."""
-    async with _post(http, base, "sync", request, max_bytes) as response:
+    async with _post(http, base, "sync", request) as response:
         await _check_response("application/json", response)
         body = parse_response_object(await response.aread())
     return _check_echo(parse_response(body), request)
 
 
 async def run_stream(
-    http: httpx.AsyncClient, base: str, request: AgentRunRequest, *, max_bytes: int = MAX_BYTES
+    http: httpx.AsyncClient, base: str, request: AgentRunRequest
 ) -> AgentRunResponse:
     """The response in the first terminal event of a stream; what follows it is not read."""
     count, reader = 0, EventReader()
-    async with _post(http, base, "stream", request, max_bytes) as response:
+    async with _post(http, base, "stream", request) as response:
         await _check_response("text/event-stream", response)
         try:
             async for chunk in response.aiter_bytes():
@@ -109,7 +109,7 @@ async def run_stream(
                         body = parse_response_object(event.data)
                         return _check_echo(parse_response(body), request)
         except EventTooLarge:
-            raise too_large(max_bytes) from None
+            raise too_large(MAX_BYTES) from None
         except httpx.RemoteProtocolError:
             pass  # cut off: below
     clean = reader.close()
@@ -123,7 +123,7 @@ async def run_stream(
 
 @asynccontextmanager
 async def _post(
-    http: httpx.AsyncClient, base: str, way: str, request: AgentRunRequest, max_bytes: int
+    http: httpx.AsyncClient, base: str, way: str, request: AgentRunRequest
 ) -> AsyncIterator[httpx.Response]:
     headers = {
         "Content-Type": "application/json",
@@ -136,7 +136,7 @@ async def _post(
             content=request.to_wire(),
             headers=headers,
             follow_redirects=False,
-            extensions={MAX_BYTES_EXTENSION: max_bytes},
+            extensions={MAX_BYTES_EXTENSION: MAX_BYTES},
         ) as response:
             yield response
 

@@ -90,11 +90,6 @@ def remember_secrets(*values: str | None) -> None:
         del _known[next(iter(_known))]
 
 
-def forget_secrets() -> None:
-    """Forget what was remembered, between tests."""
-    _known.clear()
-
-
 def redact_known(text: str) -> str:
     """The text with `***` for each known secret of this process."""
     return hide(text, known_secrets())
