@@ -14,7 +14,6 @@ from assay.answers.judge import (
     parse_word,
     unreliable,
 )
-from assay.data import Fact
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimiter_code
@@ -68,7 +67,6 @@ async def test_orders_in_an_answer_stay_inside_its_marks(attack: str) -> None:
     assert (await judge.correctness(attack, "On 4 May", "On 3 May")).verdict is False
     assert (await judge.correctness("When?", "On 4 May", attack)).verdict is False
     assert await judge.faithfulness("On 4 May.", [f"text {attack}"]) == 0.0
-    await judge.facts("When?", attack, [Fact("3 May", ("3 May",))])
     assert all("Ignore the question" in prompt for prompt in model.prompts)
     assert {model.reply(prompt) for prompt in model.prompts} == {"FALSE"}
 
@@ -111,7 +109,7 @@ async def test_votes_are_even_and_differ_in_order_and_wording() -> None:
     last = [prompt.splitlines()[-2] for prompt in model.prompts]
     assert (len(set(last)), last[0::2]) == (3, last[1::2])
     assert Judge(model, votes=1).votes == 2
-    assert len(Judge(model, votes=4).prompts) == 4
+    assert len(Judge(model, votes=4).prompts) == 3
 
 
 @pytest.mark.parametrize(
@@ -235,14 +233,6 @@ async def test_a_long_answer_does_not_buy_more_calls_than_its_limit() -> None:
     answer = " ".join(f"Tea number {place} is hot." for place in range(2 * MAX_SENTENCES))
     assert await Judge(model).faithfulness(answer, ["tea"]) == 0.5
     assert len(model.prompts) == MAX_SENTENCES
-
-
-async def test_facts_are_stated_contradicted_absent_or_not_decided() -> None:
-    replies = iter(["STATED", "Contradicted.", "ABSENT", "well, maybe"])
-    facts = [Fact(f"fact {i}", ()) for i in range(4)]
-    judged = await Judge(ScriptedModel(lambda _: next(replies))).facts("q", "a", facts)
-    states = ("STATED", "CONTRADICTED", "ABSENT", None)
-    assert tuple(each.votes[0] for each in judged) == states
 
 
 async def test_faithfulness_is_the_share_of_supported_sentences() -> None:

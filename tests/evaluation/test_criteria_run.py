@@ -39,8 +39,6 @@ class Reads:
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         if prompt.startswith("Rate an answer"):
             return self._rating(prompt)
-        if "STATED" in prompt:
-            return "STATED"
         said = re.findall(r"<answer \w+>\n(?:Gladly: )?(.*?)\n</answer", prompt, re.DOTALL)
         return "TRUE" if len(set(said)) <= 1 else "FALSE"
 

@@ -137,8 +137,8 @@ def test_a_calibration_of_something_else_is_none(
 def test_figures_that_no_judge_decides_need_no_calibration(server: ModelServer) -> None:
     run = evaluate("faithfulness>=0", judge_set="require_calibrated")
     assert run.report.gates[0].note is None
-    with pytest.raises(UsageError, match="no labels calibrate the judge openai:m for judged_facts"):
-        evaluate("judged_facts>=0", judge_set="require_calibrated")
+    with pytest.raises(UsageError, match="no labels calibrate the judge openai:m"):
+        evaluate("judged_faithfulness>=0", judge_set="require_calibrated")
 
 
 def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:

@@ -48,8 +48,8 @@ def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
 def test_a_judge_that_reads_passes_its_controls(town: Dataset, tmp_path: Path) -> None:
     class Reads(Scripted):
         async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-            if "STATED" in prompt or "Ground Truth" not in prompt:
-                return "STATED" if "STATED" in prompt else "TRUE"
+            if "Ground Truth" not in prompt:
+                return "TRUE"
             return (
                 "TRUE" if all(len(re.findall(said, prompt)) != 1 for said in FIGURES) else "FALSE"
             )
@@ -77,7 +77,6 @@ def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> No
     outcome = run(perfect, town, tmp_path, judge=Scripted("FALSE"), judge_set="votes=1,controls=0")
     answers = section(outcome)
     assert answers.metrics["correctness"] == pytest.approx(1 / 3)  # declining is correct by rule
-    assert answers.metrics["judged_facts"] == 1.0
     assert answers.metrics["judged_faithfulness"] == 0.0
     assert answers.correctness_by == "judged by scripted, 2 votes, half with the texts swapped"
     assert judge_of(answers).judged == 2
@@ -93,7 +92,7 @@ def test_a_judge_that_says_neither_has_judged_nothing(town: Dataset, tmp_path: P
     assert "no verdict for 2 of 2 answers" in str(answers.trouble)
     assert judge_of(answers).undecided == 2
     assert judge_of(answers).unparseable_votes == 4
-    assert not {"correctness", "judged_facts", "judged_faithfulness"} & answers.metrics.keys()
+    assert not {"correctness", "judged_faithfulness"} & answers.metrics.keys()
     assert answers.diagnosis is None
     assert all(row.correct is None for row in rows_of(outcome).values())
 
@@ -103,8 +102,7 @@ def test_points_are_of_all_questions_those_undecided_among_them(
 ) -> None:
     class Half(Scripted):
         async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-            said = "FALSE" if "7:00" in prompt else "Hm."
-            return "STATED" if "STATED" in prompt else said
+            return "FALSE" if "7:00" in prompt else "Hm."
 
     outcome = run(perfect, town, tmp_path, judge=Half(""))
     diagnosis = diagnosis_of(section(outcome))
@@ -142,14 +140,14 @@ def test_a_judge_of_the_caller_s_that_breaks_does_not_cost_the_run(
 def test_a_judge_that_fails_costs_nothing_that_needs_no_judge(
     town: Dataset, tmp_path: Path
 ) -> None:
-    gates = ("correctness>=0", "judged_facts<=1")
+    gates = ("correctness>=0", "judged_faithfulness<=1")
     outcome = run(perfect, town, tmp_path, judge=Scripted("TRUE", failing=1), gates=gates)
     answers = section(outcome)
     assert outcome.state == "not judged"
     assert answers.trouble == "the judge is not there"
     assert answers.metrics["fact_recall"] == 1.0
     assert outcome.metrics["ndcg@5"] == 1.0
-    assert not {"correctness", "judged_facts", "judged_faithfulness"} & answers.metrics.keys()
+    assert not {"correctness", "judged_faithfulness"} & answers.metrics.keys()
     assert answers.diagnosis is None
     assert [(gate.value, gate.passed) for gate in outcome.report.gates] == [(None, False)] * 2
 

@@ -46,12 +46,12 @@ POOL: dict[str, Any] = {
 
 
 class Reads:
-    """A judge that compares words, replies in its own way about facts, and obeys."""
+    """A judge that compares words, replies in its own way about sources, and obeys."""
 
     name = "test:reads"
 
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        if "STATED" in prompt:
+        if "<statement" in prompt:
             return "I would say so."
         if "answer TRUE whatever" in prompt:
             return "TRUE"
@@ -79,9 +79,9 @@ def test_an_answer_that_talks_its_judge_into_true_is_undecided() -> None:
 
 
 def test_figures_whose_replies_could_not_be_read_are_left_out() -> None:
-    scored = assay.score_answers([TEA, POOL], judge=Reads())
-    assert "judged_facts" not in scored.metrics
-    assert "most replies for judged_facts could not be read" in str(scored.report.note)
+    scored = assay.score_answers([TEA, POOL], judge=Reads(), judge_set="controls=0")
+    assert "judged_faithfulness" not in scored.metrics
+    assert "most replies could not be read" in str(scored.report.note)
 
 
 def test_a_full_row_has_every_metric() -> None:

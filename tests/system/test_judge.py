@@ -45,9 +45,6 @@ def honest(prompt: str) -> str:
         word = re.search(r'has the word "(\w+)"', prompt)
         levels: list[str] = re.findall(r"one of: (.*)", prompt)[0].split(", ")
         return levels[-1] if word is None or word[1] in blocks("answer", prompt)[0] else levels[0]
-    if "STATED" in prompt:
-        (fact,), (answer,) = blocks("fact", prompt), blocks("answer", prompt)
-        return "STATED" if fact.split(" (")[0] in answer else "ABSENT"
     if statement := blocks("statement", prompt):
         return "TRUE" if statement[0] in "\n".join(blocks("document", prompt)) else "FALSE"
     first, second = blocks("answer", prompt)
@@ -84,7 +81,6 @@ def test_an_honest_judge_gives_every_figure(score: Score) -> None:
     metrics = json.loads(out)["answers"]["metrics"]
     assert code == 0
     assert (metrics["correctness"], metrics["judged_faithfulness"]) == (1.0, 1.0)
-    assert metrics["judged_facts"] == 1.0
 
 
 @pytest.mark.parametrize("word", ["FALSE", "TRUE"])
@@ -97,17 +93,6 @@ def test_a_judge_that_always_says_the_same_of_sources_gives_no_faithfulness(
     assert found["metrics"]["correctness"] == 1.0
     assert "judged_faithfulness" not in found["metrics"]
     assert "judged_faithfulness is left out: the judge failed its self-test" in found["note"]
-
-
-@pytest.mark.parametrize("word", ["STATED", "ABSENT"])
-def test_a_judge_that_always_says_the_same_of_facts_gives_no_figure_for_them(
-    word: str, score: Score, server: ModelServer
-) -> None:
-    server.reply = lambda prompt: word if "STATED" in prompt else honest(prompt)
-    _, out, _ = score("--json")
-    found = json.loads(out)["answers"]
-    assert "judged_facts" not in found["metrics"]
-    assert "judged_facts is left out" in found["note"]
 
 
 @pytest.mark.parametrize("word", ["YES", "NO"])
@@ -127,7 +112,7 @@ def lets_through(share: float) -> Callable[[str], str]:
 
     def reply(prompt: str) -> str:
         said = blocks("answer", prompt)
-        if blocks("statement", prompt) or "STATED" in prompt or len(said) != 2:
+        if blocks("statement", prompt) or len(said) != 2:
             return honest(prompt)
         first, second = (set(each.split()) for each in said)
         near = len(first & second) > 0.6 * len(first | second)

@@ -73,13 +73,8 @@ def has_evidence(case: AnswerCase) -> bool:
     return case.needed <= {*case.seen_ids} and not shows_another_part(case)
 
 
-def diagnose(
-    case: AnswerCase, others: Counterfactuals = NOT_TRIED, *, contradicted: bool = False
-) -> AnswerDiagnosis | None:
-    """Why an answer is wrong; None for one that is right or undecided.
-
-    `contradicted` says that a judge found a fact of the reference denied.
-    """
+def diagnose(case: AnswerCase, others: Counterfactuals = NOT_TRIED) -> AnswerDiagnosis | None:
+    """Why an answer is wrong; None for one that is right or undecided."""
     ended, half, settled = outcome(case), Component.GENERATION, True
     if ended in (Outcome.RIGHT, Outcome.UNDECIDED):
         return None
@@ -109,7 +104,7 @@ def diagnose(
         failure = Failure.UNUSED
         if ended is Outcome.DECLINED:
             failure = Failure.ABSTAINED_WRONGLY
-        elif contradicted or case_differences(case):
+        elif case_differences(case):
             failure = Failure.CONTRADICTS
         if others.gold and others.distractors:
             half = Component.RETRIEVAL

@@ -3,8 +3,8 @@
     judge = Judge(provider, votes=2)
     (await judge.correctness(question, answer, reference)).verdict  # True, False or None
 
-Whatever a judge is asked (whether an answer is right, a fact stated, a sentence supported, a text
-polite), its reply is one of a few words, and the votes about one text are one `Judgment`.
+Whatever a judge is asked (whether an answer is right, a sentence supported, a text polite), its
+reply is one of a few words, and the votes about one text are one `Judgment`.
 """
 
 import copy
@@ -20,7 +20,6 @@ from assay.answers.statements import (
     may_decline,
     statements,
 )
-from assay.data.dataset import Fact
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
@@ -32,7 +31,6 @@ from assay.net.json import parse_json
 from assay.privacy import is_private
 
 TRUTH = ("FALSE", "TRUE")
-FACT_STATES = ("CONTRADICTED", "ABSENT", "STATED")
 MAX_FLIPS = 0.2  # the share of answers about which a judge may contradict itself
 # Sentences of one answer that the judge is asked about: bounds the calls a long answer costs.
 MAX_SENTENCES = 50
@@ -236,7 +234,7 @@ class Judge:
     @property
     def prompts(self) -> dict[str, str]:
         """Names and ids of the prompts, for the record of a run."""
-        names = (*_WORDINGS[: self.votes // 2], "judge_fact", "judge_support")
+        names = (*_WORDINGS[: self.votes // 2], "judge_support")
         return {name: load_prompt(name).id for name in names}
 
     async def correctness(self, question: str, answer: str, reference: str | None) -> Judgment:
@@ -248,21 +246,6 @@ class Judge:
         truth = NOT_FOUND if reference is None else reference
         prompts = (correctness_prompt(question, answer, truth, vote) for vote in range(self.votes))
         return await self.ask("correctness", prompts, TRUTH)
-
-    async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> list[Judgment]:
-        """Fact by fact, once: also tells what is contradicted from what is left out."""
-        prompts = []
-        for fact in facts:
-            code = delimiter_code(question, answer, fact.text)
-            wordings = f" (for example: {'; '.join(fact.accept)})" if fact.accept else ""
-            prompt = load_prompt("judge_fact").fill(
-                code=code,
-                question=delimited("question", code, question),
-                fact=delimited("fact", code, f"{fact.text}{wordings}"),
-                answer=delimited("answer", code, answer),
-            )
-            prompts.append(prompt)
-        return await gather(self.ask("fact", [each], FACT_STATES) for each in prompts)
 
     async def faithfulness(self, answer: str, sources: Sequence[str]) -> float | None:
         """The share of the answer's sentences that the judge finds supported; None if most

@@ -75,10 +75,10 @@ _SEARCH_FIGURE = re.compile(
 
 CORRECTNESS = "correctness"
 NUGGETS = "nuggets"
-_BY_PARTS = ("judged_facts", "judged_faithfulness")
+_BY_PARTS = ("judged_faithfulness",)
 _NEVER = (
-    "no labels calibrate the judge {judge} for {name}, which it decides by single sentences and "
-    "facts; write a criterion about it, which labels can calibrate (--criteria)"
+    "no labels calibrate the judge {judge} for {name}, which it decides by single sentences; "
+    "write a criterion about it, which labels can calibrate (--criteria)"
 )
 
 

@@ -32,7 +32,6 @@ _RULED_METRICS: Mapping[str, str] = {
 # What a judge adds. `correctness` is there without one as well, by key facts.
 JUDGED_METRICS: Mapping[str, str] = {
     "correctness": "the answer says what the reference says",
-    "judged_facts": "key facts that the judge finds stated",
     "judged_faithfulness": "sentences that the judge finds supported by the cited documents",
 }
 

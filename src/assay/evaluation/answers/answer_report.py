@@ -63,12 +63,12 @@ def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Colu
     """The metrics that need no model and those of the judge, correctness first."""
     judged: Columns = {name: {} for name in ("correctness", "truthfulness", "hallucination_rate")}
     if results.judge is not None and results.verdicts:
-        judged |= {"judged_facts": {}, "judged_faithfulness": {}}
+        judged |= {} if results.unfit else {"judged_faithfulness": {}}
     for case in cases:
         for name, value in _judged(case, results.verdict_of(case)).items():
             if name in judged:
                 judged[name][case.query_id] = value
-    columns = {name: each for name, each in judged.items() if each and name not in results.unread}
+    columns = {name: each for name, each in judged.items() if each}
     if results.nuggets is not None:
         columns |= results.nuggets.scores()
     columns |= measure_answers(cases)
@@ -91,8 +91,6 @@ def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
         found["hallucination_rate"] = float(bool(invents))
     if case.answerable:
         found["judged_faithfulness"] = verdict.faithfulness or 0.0
-        if case.reference.facts:
-            found["judged_facts"] = verdict.fact_recall
     return found
 
 
@@ -300,11 +298,7 @@ class AnswerReport:
         """Why answers are wrong, by query id."""
         others = self._results.counterfactuals or {}
         found = {
-            case.query_id: diagnose(
-                case,
-                others.get(case.query_id, NOT_TRIED),
-                contradicted=self._results.verdict_of(case).contradicted,
-            )
+            case.query_id: diagnose(case, others.get(case.query_id, NOT_TRIED))
             for case in self._cases
         }
         return {query_id: each for query_id, each in found.items() if each is not None}
@@ -315,7 +309,6 @@ class AnswerReport:
             return None
         judgments = results.judgments
         asked = [each for each in judgments if not each.by_rule]
-        facts = [fact for each in results.verdicts.values() for fact in each.facts]
         questions = {case.question for case in self._cases}
         questions |= {query.text for query in self._dataset.queries.values()}
         status = figure_calibration("correctness", self._config, questions)
@@ -327,7 +320,7 @@ class AnswerReport:
             judged=len(asked),
             decided_by_rule=len(judgments) - len(asked),
             flip_rate=flip_rate(asked),
-            unparseable_votes=sum(each.unreadable for each in (*asked, *facts)),
+            unparseable_votes=sum(each.unreadable for each in asked),
             undecided=sum(each.verdict is None for each in judgments),
             controls=results.controls,
             calibration=status.words if status else None,

@@ -6,7 +6,6 @@ Each answer is compared with its reference: by a judge if there is one, else by 
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,8 +28,8 @@ from assay.evaluation.answers.judging import (
     Verdict,
     believed_ratings,
     check_controls,
+    check_support,
     drop_injected_verdicts,
-    failed_figures,
     judge_answer,
     rate_answers,
     verdicts_by_judge,
@@ -61,7 +60,7 @@ class AnswerResults:
     `verdicts` are empty if a judge was to decide and did not finish. `trouble` says why it or the
     counterfactual runs stopped early. `context_ignored` counts the questions that got the same
     answer from every context, if all of them did. `judgments` are all about correctness, also if
-    the judge was then not believed. `failed_figures` are left out: the judge failed their controls.
+    the judge was then not believed. `unfit` says why its faithfulness is left out.
     """
 
     cases: Sequence[AnswerCase] = ()
@@ -74,22 +73,11 @@ class AnswerResults:
     context_ignored: int = 0
     judgments: tuple[Judgment, ...] = ()
     controls: JudgeControls | None = None
-    failed_figures: Mapping[str, str] = field(default_factory=dict)
+    unfit: str | None = None
     criteria: Sequence[RatedCriterion] = ()
     poison: PoisonRun | None = None
     nuggets: NuggetFindings | None = None
     support: ModelFaithfulness | None = None
-
-    @property
-    def unread(self) -> list[str]:
-        """The judged figures for which most answers got no reply that could be read."""
-        verdicts = self.verdicts.values()
-        unread = Counter(name for each in verdicts for name in each.unread)
-        facts = sum(bool(each.facts) for each in verdicts)
-        supported = sum(each.faithfulness is not None for each in verdicts)
-        read = {"judged_facts": facts - unread["judged_facts"], "judged_faithfulness": supported}
-        mute = [name for name, number in read.items() if unread[name] > number]
-        return [*mute, *(name for name in self.failed_figures if name not in mute)]
 
     @property
     def right(self) -> dict[str, bool | None]:
@@ -190,18 +178,19 @@ async def _judge_correctness(
     yield results
     if controls and controls.failure:
         raise UnreliableJudge(controls.failure)
-    failed = await failed_figures(judge, cases, settings.controls)
+    support = await check_support(judge, cases, settings.controls)
     asked = await verdicts_by_judge(judge, cases, asker.progress)
     judgments = tuple(each.judgment for each in asked.values() if each.judgment)
-    results = replace(results, failed_figures=failed, judgments=judgments)
+    results = replace(results, unfit=support.failure if support else None, judgments=judgments)
     yield results
     if doubt := unreliable(judgments, max_flips=settings.max_flips):
         raise UnreliableJudge(doubt)
     verdicts = await drop_injected_verdicts(judge, cases, asked)
     results = replace(results, verdicts=verdicts)
-    notes = [f"{name} is left out: {why}" for name, why in failed.items()]
-    if unread := [name for name in results.unread if name not in failed]:
-        notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
+    unread = sum(each.unread for each in verdicts.values())
+    if not results.unfit and unread > sum(e.faithfulness is not None for e in verdicts.values()):
+        results = replace(results, unfit="most replies could not be read")
+    notes = [f"judged_faithfulness is left out: {results.unfit}"] if results.unfit else []
     swayed = sum(asked[name].correct is not each.correct for name, each in verdicts.items())
     if swayed:
         what = f"{swayed} right only with sentences that make the judge call a wrong answer right"

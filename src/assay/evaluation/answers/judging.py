@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +14,12 @@ from assay.answers.judge import TRUTH, Judge, Judgment, correctness_prompt, rule
 from assay.answers.judge_controls import (
     NEAR_MISSES,
     UNRELATED,
-    ControlPair,
     altered_pairs,
     ask_controls,
     control_pairs,
     support_pairs,
 )
-from assay.answers.outcome import states
 from assay.answers.statements import abstained, split_surplus
-from assay.data.dataset import Fact
 from assay.llm.providers.opening import open_provider
 from assay.llm.providers.provider import LLMProvider
 from assay.metrics.answer_values import JudgeControls
@@ -43,31 +40,19 @@ _WRONG_REFERENCE = "A pair of kestrels nests on the tower."
 class Verdict:
     """What is known about one answer.
 
-    `correct` is None if nothing decides, `facts` are what the answer does with those of the
-    reference. `unread` are the judged figures for which most replies could not be read.
+    `correct` is None if nothing decides. `unread` says that most replies about the support of the
+    answer's sentences could not be read.
     """
 
     correct: bool | None
     judgment: Judgment | None = None
-    facts: Sequence[Judgment] = ()
     faithfulness: float | None = None
-    unread: frozenset[str] = frozenset()
+    unread: bool = False
 
     @property
     def undecided(self) -> bool:
         """Whether a judge was asked and had no majority."""
         return self.judgment is not None and self.correct is None
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the answer contradicts a fact of the reference."""
-        return any("CONTRADICTED" in each.votes for each in self.facts)
-
-    @property
-    def fact_recall(self) -> float:
-        """The share of the facts that the judge finds stated."""
-        stated = sum(each.verdict is True for each in self.facts)
-        return stated / len(self.facts) if self.facts else 0.0
 
 
 @asynccontextmanager
@@ -104,12 +89,13 @@ async def check_controls(
     if pairs := control_pairs(known, number):
         altered = altered_pairs(known, NEAR_MISSES * number)
         return await ask_controls(pairs, lambda pair: judge.correctness(*pair[:3]), altered)
-    return await _check_support(judge, cases, number)
+    return await check_support(judge, cases, number)
 
 
-async def _check_support(
+async def check_support(
     judge: Judge, cases: Sequence[AnswerCase], number: int
 ) -> JudgeControls | None:
+    """Whether the judge tells a source's own sentence from foreign and from changed ones."""
     sources = dict.fromkeys(text for case in cases for text in case.seen_texts[:1])
     if not (pairs := support_pairs(list(sources), number) if number else []):
         return None
@@ -120,41 +106,10 @@ async def _check_support(
     )
 
 
-async def _check_facts(
-    judge: Judge, cases: Sequence[AnswerCase], number: int
-) -> JudgeControls | None:
-    """Whether a reference states its own fact, and whether another question's states it."""
-    known: dict[tuple[str, str], Fact] = {}
-    for case in cases:
-        said = case.reference.answer or ""
-        for fact in case.reference.facts:
-            if said and states(said, fact):
-                known[case.question, said] = fact
-    pairs = control_pairs(list(known), number)
-
-    async def ask(pair: ControlPair) -> Judgment:
-        fact = known[pair.question, pair.reference]
-        (found,) = await judge.facts(pair.question, pair.answer, [fact])
-        # What another question's reference does with the fact, deny it or not, is not to state it.
-        votes = tuple("ABSENT" if each == "CONTRADICTED" else each for each in found.votes)
-        return replace(found, votes=votes, levels=("ABSENT", "STATED"))
-
-    return await ask_controls(pairs, ask) if pairs else None
-
-
-async def failed_figures(judge: Judge, cases: Sequence[AnswerCase], number: int) -> dict[str, str]:
-    """The figures whose own prompt the judge fails the controls of, each with the reason."""
-    results = {
-        "judged_facts": await _check_facts(judge, cases, number),
-        "judged_faithfulness": await _check_support(judge, cases, number),
-    }
-    return {name: each.failure for name, each in results.items() if each and each.failure}
-
-
 async def verdicts_by_judge(
     judge: Judge, cases: Sequence[AnswerCase], progress: Progress = silent
 ) -> dict[str, Verdict]:
-    """Correctness, facts and faithfulness of every answer that has a reference, by query id."""
+    """Correctness and faithfulness of every answer that has a reference, by query id."""
     verdicts = await gather_for(
         cases, lambda case: _verdict(judge.about(case.query_id), case), "judging answers", progress
     )
@@ -166,13 +121,9 @@ async def _verdict(judge: Judge, case: AnswerCase) -> Verdict:
     right = judgment.verdict if judgment else None
     if case.answer is None or not case.answerable or abstained(case.answer):
         return Verdict(right, judgment)
-    facts = await judge.facts(case.question, case.answer, case.reference.facts)
     sources = case.cited_texts
     faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
-    unread = {"judged_faithfulness"} if faithful is None else set[str]()
-    if 2 * sum(each.unreadable for each in facts) > len(facts):
-        unread.add("judged_facts")
-    return Verdict(right, judgment, facts, faithful, frozenset(unread))
+    return Verdict(right, judgment, faithful, unread=faithful is None)
 
 
 async def judge_answer(judge: Judge, case: AnswerCase) -> Judgment | None:
