@@ -16,7 +16,7 @@ from pathlib import Path
 from assay.cli.app import main
 from assay.data import load_dataset
 from assay.labels.reference_writing import (
-    ExtractWriter,
+    AnswerWriter,
     choose_queries,
     generate_references,
 )
@@ -29,7 +29,7 @@ def write_without_text(out: Path) -> None:
     nfcorpus = load_dataset("nfcorpus")
     queries = choose_queries(nfcorpus, "test")
     out.unlink(missing_ok=True)
-    writing = generate_references(nfcorpus, ExtractWriter(), out, queries=queries, text=False)
+    writing = generate_references(nfcorpus, AnswerWriter(), out, queries=queries, text=False)
     asyncio.run(writing)
 
 

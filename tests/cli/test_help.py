@@ -135,10 +135,6 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
         (("serve", "green", "--port", "70000"), "70000 is not in the range 0<=x<=65535"),
         (("search", "x", "--mode", "bm25", "--embedder", "tei:http://a"), "--embedder has no effe"),
         (("export", "x", "--format", "trec", "--metrics", "mrr@5"), "--metrics has no effect"),
-        (
-            ("judge", "calibrate", "x", "--nuggets", "--judge", "rules", "--out", "y"),
-            "--out has no",
-        ),
         (("audit", "x.json", "--columns", "query=a"), "add --dataset FILE"),
         (("score", "."), ". is a folder; pass a file, or see a run with: assay report ."),
         (("audit", "latest"), "no run in runs; create one with: assay eval"),

@@ -165,7 +165,7 @@ def test_recorded_verdicts_calibrate_no_judge(server: ModelServer) -> None:
     write_labels(verdict=True)
     result = calibrate()
     assert isinstance(result.exception, UsageError)
-    assert "40 labeled lines have recorded verdicts" in str(result.exception)
+    assert "--out records the verdicts of this judge" in str(result.exception)
     assert not Path("c.jsonl").exists()
 
 
@@ -194,21 +194,6 @@ def test_nuggets_are_calibrated_apart(server: ModelServer) -> None:
     write_labels()
     calibrate()
     assert [each.kind for each in read_calibrations(Path("c.jsonl"))] == ["nuggets", "correctness"]
-
-
-def test_rules_are_calibrated_without_a_model(server: ModelServer) -> None:
-    line = {
-        "question": "When?",
-        "answer": "At 7:00.",
-        "nugget": "It is at 7:00",
-        "label": "support",
-    }
-    Path("labels.jsonl").write_text(json.dumps(line))
-    command = ["judge", "calibrate", "labels.jsonl", "--nuggets", "--judge", "rules", "--json"]
-    assert json.loads(CliRunner().invoke(app, command).stdout)["accuracy"]["mean"] == 1
-    Path("labels.jsonl").write_text(json.dumps({**line, "label": "yes"}))
-    error = CliRunner().invoke(app, command).exception
-    assert "a label is one of none, partial, support; got 'yes'" in str(error)
 
 
 def record_of(questions: list[str], kappa: float, kappa_low: float) -> CalibrationRecord:

@@ -17,7 +17,7 @@ from assay.data import Dataset, load_dataset
 from assay.data.beir import write_beir
 from assay.errors import DataError
 from assay.labels.reference_writing import (
-    ExtractWriter,
+    AnswerWriter,
     expected_ids,
     ranked_documents,
 )
@@ -55,7 +55,7 @@ def test_an_extract_is_refused_if_the_answer_takes_several_documents() -> None:
     for tag, is_written in (("multi-hop", False), ("fact", True)):
         query = next(each for each in notes.queries.values() if tag in each.tags)
         documents = ranked_documents(notes, "test", query.id)
-        draft = asyncio.run(ExtractWriter().write(query, documents))
+        draft = asyncio.run(AnswerWriter().write(query, documents))
         assert bool(draft.answer) is is_written
 
 

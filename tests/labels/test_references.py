@@ -26,7 +26,7 @@ from assay.data import Dataset, Query, load_dataset
 from assay.errors import DataError
 from assay.labels.reference_writing import (
     SELECTED,
-    ExtractWriter,
+    AnswerWriter,
     generate_references,
 )
 
@@ -106,7 +106,7 @@ def test_a_wrong_record_is_named(content: str, message: str) -> None:
 @pytest.fixture
 def bare(drinks: Dataset, tmp_path: Path) -> Path:
     path, queries = tmp_path / "bare.json", [drinks.queries["q2"]]
-    writing = generate_references(drinks, ExtractWriter(), path, queries=queries, text=False)
+    writing = generate_references(drinks, AnswerWriter(), path, queries=queries, text=False)
     asyncio.run(writing)
     return path
 

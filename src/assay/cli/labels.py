@@ -7,12 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from assay.answers.calibration import (
     MIN_KAPPA,
     MIN_LABELS,
-    Calibration,
     CalibrationRecord,
     LabeledRow,
     add_record,
@@ -21,7 +18,7 @@ from assay.answers.calibration import (
 )
 from assay.answers.criteria import VOTES, rate_answer, read_criteria
 from assay.answers.judge import TRUTH, Judge, Judgment, correctness_prompts, unreliable
-from assay.answers.nuggets import PROMPT, SUPPORT, assign_by_judge, assign_by_rules
+from assay.answers.nuggets import PROMPT, SUPPORT, assign_by_judge
 from assay.cli.console import facts, progress_bar, warn
 from assay.cli.options import (
     COLUMNS_OPTION,
@@ -30,7 +27,6 @@ from assay.cli.options import (
     RUNS_OPTION,
     SPLIT_OPTION,
     choose_dataset,
-    require_used,
 )
 from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.data import read_run
@@ -38,7 +34,7 @@ from assay.data.beir import require_new_folder
 from assay.data.load import KNOWN
 from assay.errors import UsageError
 from assay.evaluation.gates import CORRECTNESS, NUGGETS
-from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool, qrels_beside
+from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool
 from assay.labels.pool import (
     GRADES,
     MIN_GRADED,
@@ -48,19 +44,15 @@ from assay.labels.pool import (
     write_pool,
 )
 from assay.labels.questions import (
-    CANDIDATES_PER_QUESTION,
     QuestionChecks,
-    WrittenQuestions,
     is_dataset,
     read_source_documents,
     save_questions,
     write_questions,
 )
 from assay.labels.reference_writing import (
-    ExtractWriter,
+    AnswerWriter,
     ModelExtractor,
-    ModelWriter,
-    ReferenceWriter,
     WritingResult,
     choose_queries,
     generate_references,
@@ -77,11 +69,10 @@ from assay.run.config import JudgeSettings
 from assay.run.folder import find_run, find_run_dataset
 
 if TYPE_CHECKING:
-    from assay.data.dataset import Dataset, Document, Judgments
+    from assay.data.dataset import Dataset, Judgments
 
 _NAMED = 5
 _POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
-_RULES = "rules"
 _Made = TypeVar("_Made")
 
 SOURCES_ARGUMENT = argument(
@@ -138,19 +129,19 @@ def ground_truth(
     data = choose_dataset(dataset)
     queries = choose_queries(data, split, num_queries, seed)
 
-    async def write(writer: ReferenceWriter) -> WritingResult:
+    async def write(model: CachedProvider | None) -> WritingResult:
+        writer = ModelExtractor(model) if nuggets and model else AnswerWriter(model)
         with progress_bar() as progress:
             return await generate_references(
                 data, writer, path, queries=queries, split=split, resume=resume, progress=progress
             )
 
     if provider != EXTRACTIVE:
-        kind = ModelExtractor if nuggets else ModelWriter
-        made, asked = _with_model(provider, lambda model: write(kind(model)), max_cost=max_cost)
+        made, asked = _with_model(provider, write, max_cost=max_cost)
     elif nuggets:
         raise UsageError("nuggets are extracted by a model: add --provider")
     else:
-        made, asked = asyncio.run(write(ExtractWriter())), {}
+        made, asked = asyncio.run(write(None)), {}
     for why in dict.fromkeys(made.left_out.values()):
         ids = [query_id for query_id, reason in made.left_out.items() if reason == why]
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
@@ -170,19 +161,6 @@ def ground_truth(
         value |= {"nuggets": len(found), "vital": sum(fact.vital for fact in found)}
         value["rejected"] = {reason.name.lower(): n for reason, n in made.rejected.items()}
     return Result(value | asked, [facts(value, "cut", "left_out")])
-
-
-def _with_model(
-    spec: str | None, work: Callable[[CachedProvider], Awaitable[_Made]], **rules: Any
-) -> tuple[_Made, JsonObject]:
-    """What `work` returns for the model that `spec` names; the model's name and spending."""
-
-    async def run() -> tuple[_Made, JsonObject]:
-        async with open_provider(spec, **rules) as model:
-            made = await work(model)
-            return made, {"model": model.name, "spending": model.spending.model_dump()}
-
-    return asyncio.run(run())
 
 
 def questions(
@@ -218,44 +196,33 @@ def questions(
         )
     folder = out.expanduser()
     require_new_folder(folder)
-    checks = QuestionChecks(*_documents(source))
+    path, taken = Path(source).expanduser(), []
+    if source not in KNOWN and path.exists() and not is_dataset(path):
+        documents, left_out = read_source_documents(path)
+        if left_out:
+            kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in left_out.most_common())
+            warn(f"{source}: only .md and .txt files are read; left out: {kinds}")
+    else:
+        data = choose_dataset(source)
+        data.require_documents("assay data questions")
+        documents, taken = dict(data.documents), [each.text for each in data.queries.values()]
+    checks = QuestionChecks(documents, taken)
 
     async def make(model: CachedProvider) -> JsonObject:
         with progress_bar() as progress:
             made = await write_questions(checks, model, number, seed=seed, progress=progress)
         if 0 < len(made.questions) < number:
-            warn(_too_few(made, number))
+            warn(
+                f"{len(made.questions)} of {number} questions were made from "
+                f"{counted(made.drafted, 'document')} with enough text; "
+                f"{counted(made.rejected.total(), 'candidate')} rejected"
+            )
         return save_questions(made, checks, folder)
 
     summary, asked = _with_model(provider, make, max_cost=max_cost)
     value = {"out": str(folder), **summary, "spending": asked["spending"]}
     notes = [summary["note"], f"evaluate on it with: assay eval TARGET --dataset {folder}"]
     return Result(value, [facts(value, "note", "created", "assay")], notes=notes)
-
-
-def _documents(name: str) -> "tuple[Mapping[str, Document], list[str]]":
-    """The documents, and the questions about them that are there already."""
-    path = Path(name).expanduser()
-    if name not in KNOWN and path.exists() and not is_dataset(path):
-        documents, left_out = read_source_documents(path)
-        if left_out:
-            kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in left_out.most_common())
-            warn(f"{name}: only .md and .txt files are read; left out: {kinds}")
-        return documents, []
-    data = choose_dataset(name)
-    data.require_documents("assay data questions")
-    return data.documents, [query.text for query in data.queries.values()]
-
-
-def _too_few(made: WrittenQuestions, number: int) -> str:
-    """Whether candidates were rejected or there were too few documents: the remedies differ."""
-    reasons = []
-    if rejected := sum(made.rejected.values()):
-        reasons.append(f"{rejected} of {counted(made.drafted, 'candidate')} were rejected")
-    if made.drafted < number * CANDIDATES_PER_QUESTION:
-        documents = counted(made.drafted, "document")
-        reasons.append(f"only {documents} had enough text, one question each")
-    return f"{len(made.questions)} of {number} questions were made: {'; '.join(reasons)}"
 
 
 def pool(
@@ -293,9 +260,8 @@ def grade(
     judge_set: list[str] | None = setting_option(
         "judge_set",
         "votes (1; every second one shows the passage first), controls (5; passages of other "
-        "queries to test the model with first), timeout and concurrency.",
+        "queries to test the model with first), timeout, concurrency and max_cost.",
     ),
-    max_cost: float | None = MAX_COST_OPTION,
     top_k: int = DEPTH_OPTION,
     dataset: str | None = SOURCE_DATASET_OPTION,
     split: str | None = SOURCE_SPLIT_OPTION,
@@ -335,44 +301,36 @@ def grade(
                 progress=progress,
             )
 
-    result, asked = _with_model(judge, ask, **_limits(chosen, max_cost))
+    result, asked = _with_model(judge, ask, **_limits(chosen))
     if result.doubt:
         notes = [f"not graded: {result.doubt}"]
         return Result({"doubt": result.doubt}, [], exit_code=3, notes=notes)
-    return _graded(result, asked, out)
-
-
-def _graded(result: GradingResult, asked: JsonObject, out: Path) -> Result:
-    """The grades of a model, and how far they agree with people's."""
     grades = [each.model_grade for each in result.records]
-    both = [(r.label, r.model_grade) for r in result.records if r.label is not None]
-    agreement = None
-    if both:
-        agreement = grade_agreement([label for label, _ in both], [each for _, each in both])
     value = {
         "judged_by": asked["model"],
         "graded": len(grades),
         "unreadable": result.unreadable,
         "unsteady": result.unsteady,
         "grades": {str(each): grades.count(each) for each in GRADES},
-        "agreement": None if agreement is None else asdict(agreement),
+        "agreement": None,
         "out": str(out),
+        "qrels": str(out.with_suffix(".qrels")),
         "spending": asked["spending"],
     }
-    shown = {**value, "judged_by": f"{asked['model']}: model-made, not by people"}
-    text: list[Any] = [facts(shown, "agreement"), f"qrels: {qrels_beside(out)}"]
-    notes = []
-    if result.unreadable:
-        notes.append(f"warning: {result.unreadable} passages have no grade: no reply was 0 to 3")
-    if agreement is None:
-        notes.append("warning: no passage has a person's label: the quality is not known")
-        return Result(value, text, notes=notes)
-    about = f"agreement with people, relevant from grade {RELEVANT_FROM}:"
-    text += ["", about, facts(asdict(agreement), "confusion")]
-    text += ["", confusion_table(agreement.confusion, "model")]
-    if agreement.labelled < MIN_GRADED:
-        few = f"only {agreement.labelled} labels: below {MIN_GRADED} the agreement says little"
-        notes.append(f"warning: {few}")
+    text: list[Any] = [facts(value, "agreement")]
+    notes = [f"these grades are model-made ({asked['model']}), not by people"]
+    labels = [(r.label, r.model_grade) for r in result.records if r.label is not None]
+    if len(labels) < MIN_GRADED:
+        notes.append(
+            f"warning: only {counted(len(labels), 'label')} of people: below {MIN_GRADED} the "
+            "agreement says little"
+        )
+    if labels:
+        agreement = grade_agreement([label for label, _ in labels], [each for _, each in labels])
+        value["agreement"] = asdict(agreement)
+        about = f"agreement with people, relevant from grade {RELEVANT_FROM}:"
+        text += ["", about, facts(asdict(agreement), "confusion")]
+        text += ["", confusion_table(agreement.confusion, "model")]
     return Result(value, text, notes=notes)
 
 
@@ -404,7 +362,6 @@ def _read_sources(
 
 
 def calibrate(
-    context: click.Context,
     labels: Path = argument(
         "LABELS.jsonl",
         "JSON lines: question, answer, reference, label (true or false, given by a person), and "
@@ -424,9 +381,8 @@ def calibrate(
     nuggets: bool = switch(
         "--nuggets",
         "Calibrate the assignment of nuggets instead: lines have question, answer, nugget and "
-        "label (support, partial or none). --judge rules calibrates the rules.",
+        "label (support, partial or none).",
     ),
-    max_cost: float | None = MAX_COST_OPTION,
     out: Path | None = option(
         None, "Add the result to this file, for --judge-set calibration=FILE."
     ),
@@ -435,23 +391,27 @@ def calibrate(
     if criterion is not None and nuggets:
         raise UsageError("give --criteria or --nuggets, not both")
     chosen = JudgeSettings.read(judge_set or (), "judge_set")
-    subject = _subject(criterion, nuggets)
-    by_rules = nuggets and judge == _RULES
-    if by_rules:
-        unused = ("judge_set", "max_cost", "out")
-        require_used(context, unused, "on --judge rules; leave it out")
+    subject = _subject(criterion, nuggets, chosen.votes + chosen.votes % 2)
     rows = read_labels(labels, subject.levels, subject.needs)
-    votes = subject.votes or chosen.votes + chosen.votes % 2
+    labeled = [row for row in rows if row.label is not None]
+    if out is not None and any(row.recorded for row in labeled):
+        raise UsageError("--out records the verdicts of this judge; delete those in the file")
     asked: JsonObject = {"provider": "recorded"}
-    if by_rules:
-        judgments = [assign_by_rules(row.question, row.answer, row.nugget) for row in rows]
-        asked = {"provider": _RULES}
-    elif left := [row for row in rows if row.recorded is None]:
-        # No model is opened if nothing is left to ask.
-        fresh, asked = _ask(left, subject, judge, votes, _limits(chosen, max_cost))
-        judgments = [row.recorded or next(fresh) for row in rows]
-    else:
-        judgments = [row.recorded for row in rows if row.recorded]
+    left = [row for row in rows if row.recorded is None]
+    fresh: list[Judgment] = []
+    if left:  # else no model is opened
+
+        async def ask(provider: CachedProvider) -> list[Judgment]:
+            work = partial(subject.ask, Judge(provider, subject.votes))
+            with progress_bar() as progress:
+                return await gather_for(left, work, "judging", progress)
+
+        fresh, about = _with_model(judge, ask, **_limits(chosen))
+        prompts = {each.partition("@")[0]: each for each in subject.prompts}
+        asked = {"provider": about["model"], "votes": subject.votes, "prompts": prompts}
+        asked["spending"] = about["spending"]
+    given = iter(fresh)
+    judgments = [row.recorded or next(given) for row in rows]
     pairs = list(zip(rows, judgments, strict=True))
     result = compare_with_labels(
         [row.label for row in rows if row.label is not None],
@@ -460,10 +420,30 @@ def calibrate(
         subject.value,
     )
     if out is not None:
-        _keep(out, subject, rows, asked["provider"], votes, result)
+        how = (subject.kind, asked["provider"], subject.votes, subject.prompts)
+        add_record(out, CalibrationRecord.of(*how, [row.question for row in labeled], result))
     value = {"kind": subject.kind, "judge": asked, **asdict(result)}
     value["unreliable"] = unreliable(judgments, max_flips=chosen.max_flips)
-    return Result(value, _calibration_text(result), notes=_calibration_notes(value))
+    shown = value | {
+        "flip_rate": percent(result.flip_rate),
+        "bias": f"{difference(result.bias)}, judge above people",
+        "enough_for_a_gate": (result.kappa_low or 0.0) >= MIN_KAPPA,
+    }
+    means = ("labels_mean", "judged_mean", "uncorrected", "corrected")
+    hidden = ("kind", "judge", "confusion", "unreliable", *means)
+    text = [facts(shown, *hidden), "", confusion_table(result.confusion), ""]
+    text.append(facts({name: shown[name] for name in means}))
+    return Result(value, text, notes=_calibration_notes(value))
+
+
+def _calibration_notes(value: Mapping[str, Any]) -> Iterator[str]:
+    if value["labelled"] < MIN_LABELS:
+        few = f"below {MIN_LABELS} the interval is not reliable"
+        yield f"warning: only {value['labelled']} labels: {few}"
+    if votes := value["unparseable_votes"]:
+        yield f"warning: {votes} votes were not one of the allowed words; choose another model"
+    if doubt := value["unreliable"]:
+        yield f"warning: assay eval would not accept this judge: {doubt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,12 +454,12 @@ class _Subject:
     levels: tuple[str, ...]
     needs: str  # the field that a row needs
     ask: Callable[[Judge, LabeledRow], Coroutine[Any, Any, Judgment]]
-    prompts: Callable[[int], tuple[str, ...]]
-    votes: int = 0  # 0 if the user decides
+    prompts: tuple[str, ...]
+    votes: int
     value: Callable[[Judgment], float | None] = lambda judgment: judgment.value
 
 
-def _subject(criterion: Path | None, nuggets: bool) -> _Subject:
+def _subject(criterion: Path | None, nuggets: bool, votes: int) -> _Subject:
     async def compare(judge: Judge, row: LabeledRow) -> Judgment:
         return await judge.correctness(row.question, row.answer, row.reference)
 
@@ -494,83 +474,28 @@ def _subject(criterion: Path | None, nuggets: bool) -> _Subject:
 
     if nuggets:
         prompt = load_prompt(PROMPT).id
-        return _Subject(NUGGETS, SUPPORT, "nugget", assign, lambda votes: (prompt,), value=credit)
+        return _Subject(NUGGETS, SUPPORT, "nugget", assign, (prompt,), votes, credit)
     if criterion is None:
-        return _Subject(CORRECTNESS, TRUTH, "reference", compare, correctness_prompts)
+        prompts = correctness_prompts(votes)
+        return _Subject(CORRECTNESS, TRUTH, "reference", compare, prompts, votes)
     rated, *more = read_criteria(criterion)
     if more:
         raise UsageError(f"--criteria takes one criterion here, {criterion} has {len(more) + 1}")
-    return _Subject(rated.metric, rated.levels, "", rate, lambda votes: rated.prompts, VOTES)
+    return _Subject(rated.metric, rated.levels, "", rate, rated.prompts, VOTES)
 
 
-def _ask(
-    rows: list[LabeledRow], subject: _Subject, spec: str | None, votes: int, limits: JsonObject
-) -> tuple[Iterator[Judgment], JsonObject]:
-    """A judgment of each row, and what `--json` says of the judge."""
+def _with_model(
+    spec: str | None, work: Callable[[CachedProvider], Awaitable[_Made]], **rules: Any
+) -> tuple[_Made, JsonObject]:
+    """What `work` returns for the model that `spec` names; the model's name and spending."""
 
-    async def judge(provider: CachedProvider) -> list[Judgment]:
-        ask = partial(subject.ask, Judge(provider, votes))
-        with progress_bar() as progress:
-            return await gather_for(rows, ask, "judging", progress)
+    async def run() -> tuple[_Made, JsonObject]:
+        async with open_provider(spec, **rules) as model:
+            made = await work(model)
+            return made, {"model": model.name, "spending": model.spending.model_dump()}
 
-    found, asked = _with_model(spec, judge, **limits)
-    prompts = {each.partition("@")[0]: each for each in subject.prompts(votes)}
-    about = {"provider": asked["model"], "votes": votes, "prompts": prompts}
-    return iter(found), {**about, "spending": asked["spending"]}
+    return asyncio.run(run())
 
 
-def _limits(how: JudgeSettings, max_cost: float | None) -> JsonObject:
-    return {"max_cost": max_cost, "timeout": how.timeout, "concurrency": how.concurrency}
-
-
-def _keep(
-    out: Path,
-    subject: _Subject,
-    rows: list[LabeledRow],
-    judge: str,
-    votes: int,
-    result: Calibration,
-) -> None:
-    """Add the result to a file, if the judge itself gave every verdict that it rests on."""
-    labeled = [row for row in rows if row.label is not None]
-    if recorded := sum(row.recorded is not None for row in labeled):
-        raise UsageError(
-            f"{recorded} labeled lines have recorded verdicts of an unknown judge; --out records "
-            "this judge's own: delete those verdicts from the file, and the judge gives new ones"
-        )
-    asked = [row.question for row in labeled]
-    prompts = subject.prompts(votes)
-    add_record(out, CalibrationRecord.of(subject.kind, judge, votes, prompts, asked, result))
-
-
-def _calibration_notes(value: Mapping[str, Any]) -> Iterator[str]:
-    if value["labelled"] < MIN_LABELS:
-        few = f"below {MIN_LABELS} the interval is not reliable"
-        yield f"warning: only {value['labelled']} labels: {few}"
-    if votes := value["unparseable_votes"]:
-        yield (
-            f"warning: {votes} votes were not one of the allowed words: this model explains "
-            "instead of deciding; choose another one"
-        )
-    if value["kappa"] is None:
-        yield "Cohen's kappa is undefined here: judge and labels always give the same single value."
-    if value["corrected"] is None:
-        yield (
-            "To estimate unlabeled answers too, add lines without a label, such as those of a run."
-        )
-    if doubt := value["unreliable"]:
-        yield f"warning: assay eval would not accept this judge: {doubt}"
-
-
-def _calibration_text(result: Calibration) -> Iterator[Any]:
-    shown = asdict(result) | {
-        "flip_rate": percent(result.flip_rate),
-        "bias": f"{difference(result.bias)}, judge above people",
-    }
-    if result.kappa_low is not None:  # whether it reaches what a gate needs
-        shown["kappa_low"] = "enough" if result.kappa_low >= MIN_KAPPA else "too little"
-        shown["kappa_low"] += f" for a gate: {result.kappa_low:.4f}"
-    means = ("labels_mean", "judged_mean", "uncorrected", "corrected")
-    yield facts(shown, "confusion", *means)
-    yield from ("", confusion_table(result.confusion), "")
-    yield facts({name: shown[name] for name in means})
+def _limits(how: JudgeSettings) -> JsonObject:
+    return {"max_cost": how.max_cost, "timeout": how.timeout, "concurrency": how.concurrency}

@@ -67,7 +67,7 @@ _RENAMED = {
 _IN_VERBS = {
     "--nuggets": ("eval", "score"),
     "--out": ("runs", "report", "compare"),
-    "--max-cost": ("eval", "score"),
+    "--max-cost": ("eval", "score", "judge"),
 }
 _SEPARATORS = {"--bm25": ",", "--judge-set": ",", "--tag": ";", "--map": ";"}
 

@@ -67,19 +67,6 @@ def control_pairs(pairs: Sequence[PassagePair], number: int) -> Iterator[Passage
                 break
 
 
-def unreliable_grades(grades: Sequence[int | None]) -> str | None:
-    """The reason to distrust these grades, or None."""
-    mute = grades.count(None)
-    if 2 * mute > len(grades):
-        return (
-            f"the model gave no readable grade (0, 1, 2 or 3) for {mute} of {len(grades)} "
-            "passages; choose another model"
-        )
-    if len(grades) >= _MIN_TO_DIFFER and len({*grades}) == 1:
-        return f"the model gave grade {grades[0]} to all {len(grades)} passages; choose another"
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class GradeRecord:
     """A row of the table; `label` is a person's, `grade` what metrics use: 0 below
@@ -106,8 +93,6 @@ class GradingResult:
     records: Sequence[GradeRecord] = ()
     unreadable: int = 0
     unsteady: int = 0
-    controls: int = 0
-    controls_right: int = 0
     doubt: str | None = None
 
 
@@ -134,16 +119,20 @@ async def grade_pool(
     right = sum((grade_of(each) or 0) < RELEVANT_FROM and not each.unreadable for each in answers)
     if len(asked) >= _MIN_CONTROLS and 2 * right < len(asked):
         doubt = (
-            f"the model calls a passage about something else relevant in {len(asked) - right} of "
-            f"{len(asked)} controls; choose another model (skip them with --judge-set controls=0)"
+            f"the model calls passages about something else relevant in {len(asked) - right} of "
+            f"{len(asked)} controls (skip them: --judge-set controls=0)"
         )
-        return GradingResult(controls=len(asked), controls_right=right, doubt=doubt)
+        return GradingResult(doubt=doubt)
     given = await gather_for(
         pool.pairs, lambda pair: grade_passage(judge, pair, votes), "grading passages", progress
     )
     grades = [grade_of(each) for each in given]
-    if reason := unreliable_grades(grades):
-        return GradingResult(controls=len(asked), controls_right=right, doubt=reason)
+    if 2 * grades.count(None) > len(grades):
+        return GradingResult(doubt="most replies were no readable grade (0, 1, 2 or 3)")
+    if len(grades) >= _MIN_TO_DIFFER and len({*grades}) == 1:
+        return GradingResult(
+            doubt=f"the model gave grade {grades[0]} to all {len(grades)} passages"
+        )
     records = [
         GradeRecord(
             query_id=pair.query_id,
@@ -161,27 +150,17 @@ async def grade_pool(
         for pair, judgment, grade in zip(pool.pairs, given, grades, strict=True)
         if grade is not None
     ]
-    write_grades(out, records, people or {})
-    unsteady = sum(each.flipped for each in given)
-    return GradingResult(records, len(grades) - len(records), unsteady, len(asked), right)
-
-
-def write_grades(path: Path, records: Sequence[GradeRecord], people: Judgments) -> None:
-    """Write the table and its qrels; each all or nothing."""
     columns = [each.name for each in fields(GradeRecord)]
     rows = ([_cell(value) for value in asdict(record).values()] for record in records)
-    write_file(path, csv_table(columns, rows))
+    write_file(out, csv_table(columns, rows))
     judged = {(r.query_id, r.doc_id): (f"{MODEL_MADE}{r.judged_by}", r.grade) for r in records}
-    for query_id, known in people.items():
+    for query_id, known in (people or {}).items():
         judged |= {(query_id, doc_id): ("0", grade) for doc_id, grade in known.items()}
     lines = ((query, who, doc_id, grade) for (query, doc_id), (who, grade) in judged.items())
-    write_file(qrels_beside(path), trec_qrels(lines))
+    write_file(out.with_suffix(".qrels"), trec_qrels(lines))
+    unsteady = sum(each.flipped for each in given)
+    return GradingResult(records, len(grades) - len(records), unsteady)
 
 
 def _cell(value: object) -> object:
     return "" if value is None else text_cell(value) if isinstance(value, str) else value
-
-
-def qrels_beside(out: Path) -> Path:
-    """Where the qrels of a table of grades are."""
-    return out.with_suffix(".qrels")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from assay.answers.faithfulness import unsupported
 from assay.answers.judge import Judge
@@ -70,36 +70,31 @@ def choose_queries(
 
     On the test split of NFCorpus the default is the five that the tests ask.
     """
-    judged = dataset.queries_in(split)
+    judged = list(dataset.queries_in(split))
     if number is None:
         selected = SELECTED if (dataset.name, split) == ("nfcorpus", "test") else ()
-        return [dataset.queries[each] for each in selected] or list(judged)
+        return [dataset.queries[each] for each in selected] or judged
     if not 1 <= number <= len(judged):
         raise UsageError(
-            f"--num-queries must be from 1 to {len(judged)}, the queries of split {split!r} that "
-            f"have a relevant document, got {number!r}"
+            f"--num-queries must be from 1 to {len(judged)}, the judged queries of split "
+            f"{split!r}, got {number!r}"
         )
-    return random.Random(seed).sample(list(judged), number)
+    return random.Random(seed).sample(judged, number)
 
 
 def expected_ids(dataset: Dataset, split: str, query_id: str) -> tuple[str, ...]:
     """The documents of the highest grade that the query has, in the order of its judgments."""
-    grades = _relevant(dataset, split, query_id)
+    grades = dataset.judgments_in(split).get(query_id, {})
     best = max(grades.values())
-    return tuple(doc_id for doc_id, grade in grades.items() if grade == best)
+    return tuple(doc_id for doc_id, grade in grades.items() if grade == best > 0)
 
 
 def ranked_documents(dataset: Dataset, split: str, query_id: str) -> list[Document]:
     """The relevant documents with text: by grade, then in the order of the judgments."""
-    grades = _relevant(dataset, split, query_id)
+    grades = dataset.judgments_in(split).get(query_id, {})
     ranked = sorted(grades, key=lambda doc_id: -grades[doc_id])  # stable, so ties keep their order
-    found = [dataset.documents[doc_id] for doc_id in ranked if doc_id in dataset.documents]
-    return [document for document in found if document.full_text]
-
-
-def _relevant(dataset: Dataset, split: str, query_id: str) -> dict[str, int]:
-    judged = dataset.judgments_in(split).get(query_id, {})
-    return {doc_id: grade for doc_id, grade in judged.items() if grade > 0}
+    found = [dataset.documents.get(doc_id) for doc_id in ranked if grades[doc_id] > 0]
+    return [document for document in found if document is not None and document.full_text]
 
 
 class NuggetRejection(StrEnum):
@@ -128,52 +123,32 @@ class Draft:
     rejected: Counter[NuggetRejection] = field(default_factory=Counter)
 
 
-class ReferenceWriter(Protocol):
-    """Writes answers, or facts, from at most `max_documents` documents of a question; `origin` is
-    for the provenance.
-    """
-
-    max_documents: int
-    writes_facts: bool
-    origin: dict[str, str]
-
-    async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """An answer or facts from the documents. Raises `ProviderError`."""
-
-
-class ExtractWriter:
-    """Quotes a sentence of each document, the same each time."""
-
-    max_documents = 5
-    writes_facts = False
-    origin = writer_origin(
-        NO_MODEL,
-        (),
-        "An extract: a sentence of each document as it stands, chosen by the words that it shares "
-        "with the question and by its place. No model and no person wrote or checked it.",
-    )
-
-    async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """The quotes side by side, which do not answer what takes several documents."""
-        if MULTI_HOP in query.tags:
-            return Draft(why="the answer takes several documents together; choose a model to write")
-        why = "no sentence of the documents shares words with the question"
-        return Draft(extract(query.text, documents), why=why)
-
-
-class ModelWriter:
-    """Has a language model write the answer from the documents."""
+class AnswerWriter:
+    """Has a language model write the answer; without one, quotes a sentence of each document."""
 
     max_documents = 5
     writes_facts = False
 
-    def __init__(self, provider: LLMProvider) -> None:
+    def __init__(self, provider: LLMProvider | None = None) -> None:
         self._provider = provider
         note = "Written by a language model from the documents; no person checked it."
-        self.origin = writer_origin(provider.name, ("ground_truth_answer",), note)
+        if provider is not None:
+            self.origin = writer_origin(provider.name, ("ground_truth_answer",), note)
+        else:
+            note = (
+                "An extract: a sentence of each document as it stands, chosen by the words that it "
+                "shares with the question and by its place. No model and no person wrote or "
+                "checked it."
+            )
+            self.origin = writer_origin(NO_MODEL, (), note)
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
-        """The model's answer, without markers of citations."""
+        """The answer, without markers of citations. Raises `ProviderError`."""
+        if self._provider is None:
+            if MULTI_HOP in query.tags:  # quotes side by side do not answer these
+                return Draft(why="the answer takes several documents; choose a model to write it")
+            why = "no sentence of the documents shares words with the question"
+            return Draft(extract(query.text, documents), why=why)
         texts = [f"Title: {each.title}\n{each.text}" for each in documents]
         code = delimiter_code(query.text, *texts)
         prompt = load_prompt("ground_truth_answer").fill(
@@ -219,10 +194,7 @@ class ModelExtractor:
         if surplus := len(draft.facts[MAX_NUGGETS:]):
             draft.rejected[NuggetRejection.SURPLUS] += surplus
             del draft.facts[MAX_NUGGETS:]
-        reason = draft.rejected.most_common(1)
-        draft.why = (
-            f"no nugget is left: {reason[0][0]}" if reason else "its documents have no nugget"
-        )
+        draft.why = "; ".join(["no nugget is left", *draft.rejected])
         return draft
 
     async def _candidates(self, question: str, window: Sequence[Document], draft: Draft) -> Any:
@@ -313,10 +285,12 @@ def _windows(documents: Sequence[Document]) -> Iterator[list[Document]]:
 def _alike(a: str, b: str) -> bool:
     """Whether nearly all words are the same, and all numbers and negations."""
     first, second = set(stems(a)), set(stems(b))
-    if len(first & second) < _SAME_SHARE * len(first | second) or polarity(a) != polarity(b):
-        return False
-    differing = {*words(a)} ^ {*words(b)}
-    return not any(map(str.isdigit, "".join(differing)))
+    same = len(first & second) >= _SAME_SHARE * len(first | second)
+    return (
+        same
+        and polarity(a) == polarity(b)
+        and not any(map(str.isdigit, "".join({*words(a)} ^ {*words(b)})))
+    )
 
 
 @dataclass
@@ -333,6 +307,9 @@ class WritingResult:
     def cut(self) -> list[str]:
         """Questions whose answer reached the limit of tokens."""
         return [each.query_id for each in self.references if each.provenance.get("cut")]
+
+
+ReferenceWriter = AnswerWriter | ModelExtractor
 
 
 async def generate_references(
