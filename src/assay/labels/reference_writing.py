@@ -1,6 +1,6 @@
 """Writes the references of questions from their relevant documents: answers, or facts (nuggets).
 
-    result = await generate_references(dataset, ModelWriter(provider), out, queries=queries)
+    result = await generate_references(dataset, AnswerWriter(provider), out, queries=queries)
 
 A model writes, or sentences are quoted. After an interruption, repeat the call: replies of models
 are cached.
