@@ -27,7 +27,6 @@ TRAINED = ("hybrid", "tuned")
 METRIC = "ndcg@10"
 TRAIN = "train"
 USAGE = 2
-NOT_MEASURED = 3  # the exit code of a bench with a cell that has no figure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,15 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return max(status, done.returncode)
         report = BenchReport.model_validate_json(done.stdout)
         print("\n".join(table(report)), flush=True)
-        status = max(status, exit_code(report, done.returncode))
+        status = max(status, done.returncode)
     return status
-
-
-def exit_code(report: BenchReport, code: int) -> int:
-    """That of the bench; 0 where all that is missing is a ranking that was not worth tuning."""
-    missing = [one for one in report.cells if one.mean is None]
-    declined = code == NOT_MEASURED and missing and all(one.not_tuned for one in missing)
-    return 0 if declined else code
 
 
 def find_datasets(folder: Path | None) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
@@ -104,8 +96,8 @@ def table(report: BenchReport) -> Iterator[str]:
 
 
 def _cell(cell: BenchCell) -> str:
-    if cell.not_tuned:
-        return f"tuned: {cell.not_tuned}, hybrid is used"
+    if cell.error:
+        return cell.error
     return _figure(cell.mean, cell.low, cell.high)
 
 

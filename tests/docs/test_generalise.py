@@ -82,22 +82,8 @@ def test_the_table_has_intervals_means_and_ranks(script: ModuleType) -> None:
     assert list(script.table(report("bm25", state="failed"))) == [
         "| nDCG@10 | queries | hybrid | bm25 |",
         "|---|---|---|---|",
-        "| notes | 9 | 0.6000 (0.5000 to 0.7000) |  |",
+        "| notes | 9 | 0.6000 (0.5000 to 0.7000) | no |",
         "| mean over the data sets | | 0.6000 (0.5000 to 0.7000) |  |",
         "| rank | | 1 |  |",
         "",
     ]
-
-
-@pytest.mark.parametrize(
-    ("reason", "cell", "code"),
-    [("not better", "tuned: not better, hybrid is used", 0), (None, "", 3)],
-)
-def test_a_tuning_that_declines_is_a_result(
-    script: ModuleType, reason: str | None, cell: str, code: int
-) -> None:
-    declined = report("tuned", state="not run", not_tuned=reason)
-    row = "| notes | 9 | 0.6000 (0.5000 to 0.7000) |"
-    assert list(script.table(declined))[2] == f"{row} {cell} |"
-    assert script.exit_code(declined, 3) == code
-    assert script.exit_code(declined, 1) == 1

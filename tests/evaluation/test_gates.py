@@ -118,7 +118,7 @@ def test_a_gate_may_be_on_a_metric_of_answers() -> None:
     [
         ("ndcg@5", "is not a condition"),
         ("ndcg@5>=", "is not a condition"),
-        ("ndcg@5>=0.3.1", "does not end in a number"),
+        ("ndcg@5>=0.3.1", "must end in a number"),
         ("ndgc@5>=0.3", "Did you mean 'nDCG'"),
         ("recall@6>=0.3", "needs 6 documents, but the run requests 5; add --top-k 6"),
         ("recall@10>=0.3", "needs 10 documents, but the run requests 5; add --top-k 10"),
@@ -132,10 +132,9 @@ def test_a_gate_that_cannot_be_understood_is_refused(text: str, message: str) ->
 @pytest.mark.parametrize(
     ("text", "compare_to", "message"),
     [
-        ("ndcg@5>=main-0.01", "", "names the run 'main'; add --compare-to main, or a number"),
-        ("ndcg@5>=v1.2-rc - 0.01", "", "add --compare-to v1.2-rc, or"),
-        ("ndcg@5>=base", "main", "names the run 'base'; write 'main', or a number"),
-        ("ndcg@5>=main*2", "main", "does not end in a number"),
+        ("ndcg@5>=main-0.01", "", "a number, or in the run of --compare-to and a margin"),
+        ("ndcg@5>=base", "main", "a number, or in 'main' and a margin"),
+        ("ndcg@5>=main*2", "main", "must end in a number"),
         ("success_rate>=main", "main", "are compared with a run, not success_rate"),
     ],
 )
@@ -149,8 +148,6 @@ def test_a_relative_gate_that_cannot_be_checked_is_refused(
 def test_a_label_longer_than_a_path_may_be_is_compared_by_its_text() -> None:
     label = "l" * 300
     assert parse_gate(f"ndcg@5>={label}-0.01", 5, label).reference == label
-    with pytest.raises(UsageError, match="names the run 'main'"):
-        parse_gate("ndcg@5>=main-0.01", 5, label)
 
 
 def dataset_with_many_relevant(relevant: int) -> Dataset:
@@ -182,8 +179,8 @@ def dataset_with_answers(*facts: str) -> Dataset:
         ("correctness>=0.5", ["It is"], False, "answers; add --answers"),
         ("correctness>=0.5", [], True, "a judge; add --judge"),
         ("judged_faithfulness>=0.5", ["It is"], True, "a judge; add --judge"),
-        ("loop_gain>0", ["It is"], False, "the search tool, --search TARGET; add them"),
-        ("pass^3>=0.5", ["It is"], True, "--answers and --repeat 3; add them"),
+        ("loop_gain>0", ["It is"], False, "the search tool: --search TARGET"),
+        ("pass^3>=0.5", ["It is"], True, "--answers and --repeat 3"),
     ],
 )
 def test_a_gate_on_answers_needs_what_decides_them(

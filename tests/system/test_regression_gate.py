@@ -94,7 +94,6 @@ def test_a_run_that_answered_nothing_is_never_the_reference(assay: Assay, projec
     result = evaluate(assay, *CI_JOB, RIGHT="30")
     assert result.returncode == 1
     assert f"against {good}" in result.stderr
-    assert f"{broken} answered 0 of 57" in result.stderr
     assert evaluate(assay, "--compare-to", broken).returncode == 1
     named = json.loads(assay("compare", "main", "latest", "--json").stdout)
     assert named["metrics"]["ndcg@5"]["mean_a"] == 1

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,41 +44,37 @@ def bench(
     """
     if (suite is None) == (resume is None):
         raise UsageError("name a suite, such as: assay bench quick; or --resume BENCH, not both")
-    folder = suites.find_bench(resume, out) if resume else None
-    if folder is not None:
+    if resume:
+        folder = suites.find_bench(resume, out)
         planned = suites.read_suite(folder / "suite.toml", folder.name.split("-bench-", 1)[-1])
     else:
         planned = suites.read_suite(suites.find_suite(suite or ""))
-    folder = folder or suites.create_bench(planned, out)
+        folder = suites.create_bench(planned, out)
+
+    @lru_cache(maxsize=1)  # all targets on one data set, then the next
+    def load(name: str, columns: tuple[str, ...], private: bool) -> "Dataset":
+        with private_mode(private):
+            return choose_dataset(name, columns)
+
+    def run_cell(config: "RunConfig", earlier: RunFolder | None) -> "Run":
+        data = load(config.dataset, config.columns, config.private)
+        return run_in_terminal(config, data, out=out, resume=earlier)[0]
+
+    remedy = f"assay bench --resume {folder}"
     try:
-        report = suites.run_suite(
-            planned, folder, out, load=_load, run_cell=partial(_run_cell, out), say=say
-        )
+        report = suites.run_suite(planned, folder, out, run_cell, say)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; continue with: assay bench --resume {folder}"
-        ) from None
-    missing = [one for one in report.cells if one.state != RunState.COMPLETE or one.mean is None]
+        raise KeyboardInterrupt(f"interrupted; continue with: {remedy}") from None
     notes = [f"page: {folder / 'bench.html'}"]
     exit_code = 0 if report.gates_passed else 1
     if any(cell.state == RunState.INTERRUPTED for cell in report.cells):
         exit_code = 130
-        notes.append(f"interrupted; continue with: assay bench --resume {folder}")
-    elif missing:
+    elif any(cell.state != RunState.COMPLETE or cell.mean is None for cell in report.cells):
         exit_code = 3
-        if not all(one.not_tuned for one in missing):  # tuning again would end in the same way
-            notes.append(f"finish it with: assay bench --resume {folder}")
+    if exit_code in (3, 130):
+        notes.append(f"finish it with: {remedy}")
     table = suites.render_bench(report)
     return Result(report.model_dump(mode="json"), [table], exit_code, notes, wide=True)
-
-
-def _load(config: "RunConfig") -> "Dataset":
-    with private_mode(config.private):
-        return choose_dataset(config.dataset, config.columns)
-
-
-def _run_cell(out: Path, config: "RunConfig", data: "Dataset", earlier: RunFolder | None) -> "Run":
-    return run_in_terminal(config, data, out=out, resume=earlier)[0]
 
 
 def merge(
@@ -107,6 +103,8 @@ def merge(
     config = merged_config(shards, target)
     if dataset is not None:
         config = replace(config, dataset=dataset)
+    with private_mode(config.private):
+        data = choose_dataset(config.dataset, config.columns)
     with evaluation_events() as events:
-        run = asyncio.run(merge_shards(shards, config, _load(config), out, events))
+        run = asyncio.run(merge_shards(shards, config, data, out, events))
     return evaluation_result(run)

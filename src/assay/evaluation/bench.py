@@ -17,30 +17,27 @@ papers = { dataset = "papers.zip", split = "dev", num_queries = 200 }
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.data.dataset import Dataset
-from assay.errors import AssayError, TuningDeclined, UsageError, did_you_mean
-from assay.evaluation.leaderboard import ALPHA, rank_range, rank_ranges
-from assay.evaluation.plan import open_agent, require_used_settings
+from assay.errors import AssayError, UsageError, did_you_mean
+from assay.evaluation.leaderboard import rank_range, rank_ranges
+from assay.evaluation.plan import require_used_settings
 from assay.evaluation.results import metrics_for
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.metrics.answer_values import StoredModel
 from assay.metrics.metric import Metric, parse_metric
-from assay.metrics.statistics import compare_strata, holm, summarize_strata
+from assay.metrics.statistics import summarize_strata
 from assay.report.html import render_page
 from assay.report.numbers import counted, duration, figure, interval
 from assay.run.config import RunConfig
@@ -49,26 +46,9 @@ from assay.run.models import RunState
 from assay.run.settings import command_settings, read_option_table
 
 SUITES = Path(__file__).parent / "suites"
-TAG = "bench"
-NOT_RUN = "not run"
 _SUITE_FILE = "suite.toml"
-_TABLES = ("options", "targets", "datasets")
 _ABOUT_DATA = ("dataset", "columns", "split", "num_queries", "seed")
 _NOT_IN_SUITES = ("tag", "baseline", "compare_to")
-
-RunCell = Callable[[RunConfig, Dataset, RunFolder | None], Run]
-LoadDataset = Callable[[RunConfig], Dataset]
-# The compared figure of every query, by system and data set.
-BenchScores = Mapping[tuple[str, str], Mapping[str, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteCell:
-    """One run of a suite: a system on a data set."""
-
-    system: str
-    dataset: str
-    config: RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +57,8 @@ class Suite:
 
     name: str
     metric: Metric
-    cells: Sequence[SuiteCell]
+    cells: Mapping[tuple[str, str], RunConfig]  # by data set and system
     text: str
-
-    @property
-    def targets(self) -> dict[str, str]:
-        """The target of each system, by the system's name."""
-        return {cell.system: cell.config.target for cell in self.cells}
-
-    @property
-    def datasets(self) -> dict[str, list[SuiteCell]]:
-        """The runs on each data set, by its name in the suite."""
-        found: dict[str, list[SuiteCell]] = {}
-        for cell in self.cells:
-            found.setdefault(cell.dataset, []).append(cell)
-        return found
 
 
 def find_suite(name: str) -> Path:
@@ -109,44 +76,49 @@ def read_suite(path: Path, name: str = "") -> Suite:
     try:
         text = read_text_file(path, encoding="utf-8-sig")
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise UsageError(f"{path} is not a suite: {error}") from None
-    wrong = [key for key in content if key not in ("metric", *_TABLES)]
-    wrong += [key for key in _TABLES if not isinstance(content.get(key, {}), dict)]
-    wrong += [key for key in ("targets", "datasets") if not content.get(key)]
+    tables = {key: content.get(key, {}) for key in ("options", "targets", "datasets")}
+    wrong = [key for key in content if key not in (*tables, "metric")]
+    wrong += [key for key, table in tables.items() if not isinstance(table, dict)]
+    wrong += [key for key in ("targets", "datasets") if not tables[key]]
     if wrong:
         raise UsageError(
             f"{path}: {wrong[0]!r} is wrong or missing; a suite has the tables [targets] and "
             "[datasets], and may have [options] and metric"
         )
-    common = _options(content.get("options", {}), f"{path}: [options]", ("dataset", "columns"))
-    cells = []
-    for dataset, (source, about_data) in _entries(content, "dataset", path).items():
-        for system, (target, own) in _entries(content, "target", path, _ABOUT_DATA).items():
-            config = RunConfig(target=target, dataset=source, **{**common, **about_data, **own})
+    common = _read_options(tables["options"], f"{path}: [options]", ("dataset", "columns"))
+    cells = {}
+    for dataset, source in tables["datasets"].items():
+        about_data = _read_entry(source, "dataset", f"{path}: [datasets] {dataset!r}")
+        for system, target in tables["targets"].items():
+            where = f"{path}: [targets] {system!r}"
+            own = _read_entry(target, "target", where, _ABOUT_DATA)
+            config = RunConfig(**{**common, **about_data, **own})
             require_used_settings(config, given=own)
-            cells.append(SuiteCell(system, dataset, config))
-    metric = _metric(content.get("metric"), {cell.config.top_k for cell in cells}, path)
+            cells[dataset, system] = config
+    depths = {config.top_k for config in cells.values()}
+    metric = parse_metric(str(content.get("metric", f"ndcg@{min(depths)}")))
+    for depth in depths:
+        if metric not in metrics_for(depth):
+            raise UsageError(f"{path}: {metric} is not measured with top_k {depth}")
     return Suite(name or path.stem, metric, cells, text)
 
 
-def _entries(
-    content: Mapping[str, Any], key: str, path: Path, not_here: Sequence[str] = ()
-) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Of `[targets]` or `[datasets]`: what each name stands for, and the options beside it."""
-    found = {}
-    for name, value in content[f"{key}s"].items():
-        where = f"{path}: [{key}s] {name!r}"
-        table = {key: value} if isinstance(value, str) else value
-        if not isinstance(table, dict) or not isinstance(table.get(key), str) or not table[key]:
-            raise UsageError(f'{where} needs {key} = "...", a string or a table of options')
-        own = {each: text for each, text in table.items() if each != key}
-        found[name] = (table[key], _options(own, where, not_here))
-    return found
+def _read_entry(
+    value: object, key: str, where: str, not_here: Collection[str] = ()
+) -> dict[str, Any]:
+    """The settings of a target or a data set: a string, or a table with options beside it."""
+    table = {key: value} if isinstance(value, str) else value
+    if not isinstance(table, dict) or not isinstance(table.get(key), str) or not table[key]:
+        raise UsageError(f'{where} needs {key} = "...", a string or a table of options')
+    options = {name: each for name, each in table.items() if name != key}
+    return {key: table[key], **_read_options(options, where, not_here)}
 
 
-def _options(table: Mapping[str, Any], where: str, not_here: Sequence[str]) -> dict[str, Any]:
-    """The options of a table as the fields of `RunConfig`."""
+def _read_options(
+    table: Mapping[str, Any], where: str, not_here: Collection[str]
+) -> dict[str, Any]:
     for key in table:
         if key.replace("-", "_") in (*_NOT_IN_SUITES, *not_here):
             raise UsageError(
@@ -161,30 +133,14 @@ def _options(table: Mapping[str, Any], where: str, not_here: Sequence[str]) -> d
     }
 
 
-def _metric(name: object, depths: set[int], path: Path) -> Metric:
-    if name is None and len(depths) == 1:
-        return metrics_for(depths.pop())[0]
-    if not isinstance(name, str):
-        raise UsageError(f'{path}: say which figure is compared, metric = "ndcg@{min(depths)}"')
-    metric = parse_metric(name)
-    for depth in depths:
-        if metric not in metrics_for(depth):
-            raise UsageError(f"{path}: {metric} is not measured with top_k {depth}")
-    return metric
-
-
 class BenchCell(StoredModel):
-    """One system on one data set; `error` says why there is no figure.
-
-    `not_tuned`: tuning said to use hybrid here, so that no figure is missing.
-    """
+    """One system on one data set; `error` says why there is no figure."""
 
     system: str
     dataset: str
-    state: str = NOT_RUN
+    state: str = "not run"
     run: str | None = None
     error: str | None = None
-    not_tuned: str | None = None
     queries: int = 0
     failed: int = 0
     mean: float | None = None
@@ -192,24 +148,6 @@ class BenchCell(StoredModel):
     high: float | None = None
     latency_p50_ms: float | None = None
     gates_passed: bool = True
-
-    def measured(self, run: Run, metric: Metric) -> "BenchCell":
-        """The cell with the figures of its run."""
-        report, summary = run.report, run.report.summary
-        changes: dict[str, object] = {
-            "state": report.state,
-            "run": run.name,
-            "queries": summary.total_queries,
-            "failed": summary.failed_queries,
-            "gates_passed": report.gates_passed,
-        }
-        if report.state == RunState.COMPLETE and summary.successful_queries:
-            row = report.statistics[metric.slug]
-            changes |= {"mean": row.mean, "low": row.low, "high": row.high}
-            changes["latency_p50_ms"] = getattr(summary, "latency_p50_ms", None)
-        else:
-            changes["error"] = report.failure_reason
-        return self.model_copy(update=changes)
 
 
 class BenchSystem(StoredModel):
@@ -259,9 +197,7 @@ def run_suite(
     suite: Suite,
     folder: Path,
     out: Path,
-    *,
-    load: LoadDataset,
-    run_cell: RunCell,
+    run_cell: Callable[[RunConfig, RunFolder | None], Run],
     say: Callable[[str], None],
 ) -> BenchReport:
     """Run what has not been run, and write `bench.json` and `bench.html` about all of it.
@@ -270,75 +206,95 @@ def run_suite(
     with the reason; the others are measured. An interrupted run ends the work: the same bench, to
     which the name of `folder` ties its runs, can be resumed.
     """
-    tag = f"{TAG}={folder.name}"
-    earlier_runs = []
-    for each in reversed(list(list_runs(out))):
+    earlier = {}
+    for each in list_runs(out):
         with suppress(AssayError):  # a damaged run is measured again
-            earlier_runs.append((each, each.read_config()))
+            earlier[each.read_config()] = each
     cells: list[BenchCell] = []
-    scores: dict[tuple[str, str], dict[str, float]] = {}
-    stopped = False
-    for dataset, planned in suite.datasets.items():
-        data: Dataset | None = None
-        for cell in planned:
-            result = BenchCell(system=cell.system, dataset=dataset)
-            config = replace(cell.config, tags=(tag,))
-            earlier = next((each for each, made_with in earlier_runs if made_with == config), None)
-            run = None
-            try:
-                if earlier is not None and earlier.state() == RunState.COMPLETE:
-                    run = Run(earlier, earlier.read_report())
-                elif not stopped:
-                    data = load(config) if data is None else data
-                    say(f"{cell.system} on {dataset}: {len(cells) + 1} of {len(suite.cells)}")
-                    open_agent(config, data)  # a wrong target is an error of this cell alone
-                    run = run_cell(config, data, earlier)
-                    stopped = run.state == RunState.INTERRUPTED
-            except AssayError as error:
-                say(f"{cell.system} on {dataset}: {error}")
-                reason = error.reason if isinstance(error, TuningDeclined) else None
-                result = result.model_copy(update={"error": str(error), "not_tuned": reason})
+    scores: dict[tuple[str, str], Mapping[str, float]] = {}
+    for (dataset, system), planned in suite.cells.items():
+        config = replace(planned, tags=(f"bench={folder.name}",))
+        cell = BenchCell(system=system, dataset=dataset)
+        try:
+            made = earlier.get(config)
+            if made is not None and made.state() == RunState.COMPLETE:
+                run = Run(made, made.read_report())
+            elif any(each.state == RunState.INTERRUPTED for each in cells):
+                run = None
+            else:
+                say(f"{system} on {dataset}: {len(cells) + 1} of {len(suite.cells)}")
+                run = run_cell(config, made)
             if run is not None:
-                result = result.measured(run, suite.metric)
-                if result.mean is not None:
-                    rows = {row.query_id: row.score(suite.metric) for row in run.rows()}
-                    scores[cell.system, dataset] = rows
-            cells.append(result)
+                cell = _measured(cell, run, suite.metric)
+            if run is not None and cell.mean is not None:
+                by_query = {row.query_id: row.score(suite.metric) for row in run.rows()}
+                scores[system, dataset] = by_query
+        except AssayError as error:
+            say(f"{system} on {dataset}: {error}")
+            cell = cell.model_copy(update={"error": str(error)})
+        cells.append(cell)
+    datasets = list(dict.fromkeys(dataset for dataset, _ in suite.cells))
+    targets = {system: config.target for (_, system), config in suite.cells.items()}
     report = BenchReport(
         suite=suite.name,
         metric=str(suite.metric),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        datasets=list(suite.datasets),
-        systems=rank_systems(suite.targets, list(suite.datasets), scores),
+        datasets=datasets,
+        systems=rank_systems(targets, datasets, scores),
         cells=cells,
     )
     atomic_write(folder / "bench.json", report.model_dump_json(indent=2).encode())
-    atomic_write(folder / "bench.html", render_bench_page(report).encode())
+    page = render_page(
+        "bench_page.html",
+        title=f"{report.suite}: {report.metric}",
+        report=report,
+        sentences=list(bench_sentences(report)),
+        latency=lambda cell: duration((cell.latency_p50_ms or 0) / 1000 or None),
+        version=version("agent-assay"),
+    )
+    atomic_write(folder / "bench.html", page.encode())
     return report
 
 
+def _measured(cell: BenchCell, run: Run, metric: Metric) -> BenchCell:
+    """The cell with the figures of its run."""
+    report, summary = run.report, run.report.summary
+    changes: dict[str, object] = {
+        "state": report.state,
+        "run": run.name,
+        "queries": summary.total_queries,
+        "failed": summary.failed_queries,
+        "gates_passed": report.gates_passed,
+    }
+    if report.state == RunState.COMPLETE and summary.successful_queries:
+        row = report.statistics[metric.slug]
+        changes |= {"mean": row.mean, "low": row.low, "high": row.high}
+        changes["latency_p50_ms"] = report.latency_ms.p50
+    else:
+        changes["error"] = report.failure_reason
+    return cell.model_copy(update=changes)
+
+
 def rank_systems(
-    targets: Mapping[str, str], datasets: Sequence[str], scores: BenchScores
+    targets: Mapping[str, str],
+    datasets: Sequence[str],
+    scores: Mapping[tuple[str, str], Mapping[str, float]],
 ) -> list[BenchSystem]:
     """The systems, best first; those that were not measured on every data set come last.
 
-    Every pair is compared query by query, each data set counting the same, and the p-values are
-    corrected together (Holm).
+    `targets` are by system, `scores` by query for each system and data set.
     """
     found, rest = [], []
     for name, target in targets.items():
+        system = BenchSystem(name=name, target=target)
         if all((name, each) in scores for each in datasets):
             strata = [list(scores[name, each].values()) for each in datasets]
             mean, low, high = summarize_strata(strata)
-            found.append(BenchSystem(name=name, target=target, mean=mean, low=low, high=high))
+            found.append(system.model_copy(update={"mean": mean, "low": low, "high": high}))
         else:
-            rest.append(BenchSystem(name=name, target=target))
+            rest.append(system)
     found.sort(key=lambda system: -(system.mean or 0.0))
-    names = [system.name for system in found]
-    pairs = list(combinations(names, 2))
-    p_values = holm([_compare(a, b, datasets, scores) for a, b in pairs])
-    separated = {pair for pair, p in zip(pairs, p_values, strict=True) if p < ALPHA}
-    ranges = rank_ranges(names, lambda a, b: (a, b) in separated)
+    ranges = rank_ranges([[scores[system.name, each] for each in datasets] for system in found])
     ranked = [
         system.model_copy(update={"best_rank": best, "worst_rank": worst})
         for system, (best, worst) in zip(found, ranges, strict=True)
@@ -346,24 +302,14 @@ def rank_systems(
     return ranked + rest
 
 
-def _compare(a: str, b: str, datasets: Sequence[str], scores: BenchScores) -> float:
-    strata = []
-    for dataset in datasets:
-        first, second = scores[a, dataset], scores[b, dataset]
-        both = [query for query in first if query in second]
-        strata.append((np.array([first[q] for q in both]), np.array([second[q] for q in both])))
-    return compare_strata(strata)
-
-
 def create_bench(suite: Suite, out: Path) -> Path:
     """A folder for a new bench, with a copy of its suite."""
-    now = datetime.now(UTC)
-    folder = out / f"{now:%Y%m%d-%H%M%S}-bench-{suite.name}"
+    folder = out / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-bench-{suite.name}"
     try:
         make_private_folder(folder, exist_ok=False)
     except FileExistsError:
         raise UsageError(
-            f"{folder} exists: another bench was started in the same second; run this one again"
+            f"{folder} exists: a bench started in the same second; try again"
         ) from None
     atomic_write(folder / _SUITE_FILE, suite.text.encode())
     return folder
@@ -414,15 +360,3 @@ def bench_sentences(report: BenchReport) -> Iterator[str]:
     for cell in report.cells:
         if cell.error:
             yield f"{cell.system} on {cell.dataset} was not measured: {cell.error}"
-
-
-def render_bench_page(report: BenchReport) -> str:
-    """One page without scripts: the table, and every run with its state."""
-    return render_page(
-        "bench_page.html",
-        title=f"{report.suite}: {report.metric}",
-        report=report,
-        sentences=list(bench_sentences(report)),
-        latency=lambda cell: duration((cell.latency_p50_ms or 0) / 1000 or None),
-        version=version("agent-assay"),
-    )

@@ -36,7 +36,6 @@ from assay.evaluation.gates import (
     Gate,
     gate_ceiling,
     parse_gate,
-    reference_note,
     regression_gate,
     require_calibrated,
     require_possible,
@@ -472,10 +471,7 @@ def plan_evaluation(
     config: RunConfig, dataset: Dataset, out: Path, events: Events, resume: RunFolder | None = None
 ) -> Evaluation:
     """The queries, gates and reference of a run; says so if there is no reference yet."""
-    plan = with_reference(Evaluation.plan(config, dataset), out, resume)
-    if note := reference_note(plan):
-        events.message(note)
-    return plan
+    return with_reference(Evaluation.plan(config, dataset), out, resume, events.message)
 
 
 async def compare_run(
@@ -498,7 +494,7 @@ async def compare_run(
     if (reference := plan.reference) is not None:
         if reference.problem:
             return run
-        return _write_comparison(run, reference.folder, plan.dataset, reference.skipped)
+        return _write_comparison(run, reference.folder, plan.dataset)
     second = replace(
         Evaluation.plan(_baseline_config(run.report.config, target), plan.dataset),
         baseline_of=run.name,
@@ -534,14 +530,10 @@ def _baseline_config(config: RunConfig, target: str) -> RunConfig:
     )
 
 
-def _write_comparison(
-    run: Run, other: RunFolder, dataset: Dataset, skipped: Sequence[str] = ()
-) -> Run:
+def _write_comparison(run: Run, other: RunFolder, dataset: Dataset) -> Run:
     """Compare, and keep the comparison in the files of `run`; a regression may fail a gate."""
     found = compare_reports(ComparedRun.read(other), ComparedRun.read(run.folder), dataset=dataset)
-    notes = [f"not the reference: {each}" for each in skipped]
-    changes: dict[str, object] = {"run": other.name, "warnings": [*found.warnings, *notes]}
-    comparison = found.model_copy(update=changes)
+    comparison = found.model_copy(update={"run": other.name})
     if run.report.config.fail_on_regression:
         gate = regression_gate(comparison, run.report.summary.total_queries)
         comparison = comparison.model_copy(update={"gate": gate})

@@ -8,9 +8,11 @@ paired difference must lie above the margin, not only the difference itself.
 import math
 import operator
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +42,7 @@ from assay.report.numbers import counted, difference, figure, interval
 from assay.run.comparison import ComparedRun
 from assay.run.config import RunConfig
 from assay.run.folder import LATEST, RunFolder, find_run, folder_at, list_runs
-from assay.run.listing import list_lines
 from assay.run.models import (
-    GATE_SHAPE,
     Comparison,
     GateResult,
     Report,
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 
 _SHAPE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
-_REFERENCE = re.compile(r"(?P<name>[^\W\d][\w./-]*?)(?:\s*[-+]\s*[\d.]+)?")
 # Blanks separate two gates only behind a number: "ndcg@5 >= 0.3" is one gate.
 _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -118,18 +117,22 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     if shape is None:
         raise UsageError(f"{problem} is not a condition; write, for example: ndcg@5>=0.30")
     name, sign, bound = shape["name"].strip(), shape["sign"], shape["bound"]
-    reference = next((each for each in _names_of(compare_to) if bound.startswith(each)), "")
+    names = [compare_to] if compare_to else []
+    with suppress(OSError):  # a label may be longer than a path
+        folder = RunFolder(Path(compare_to).resolve())
+        if compare_to and folder.header_file.is_file():
+            names += [folder.name, folder.read_header().label or folder.name]
+    by_length = sorted(names, key=len, reverse=True)
+    reference = next((each for each in by_length if bound.startswith(each)), "")
     if reference:
         bound = bound.removeprefix(reference).replace(" ", "") or "0"
-    elif (named := _REFERENCE.fullmatch(bound)) and not GATE_SHAPE.fullmatch(text.strip()):
-        remedy = f"write {compare_to!r}" if compare_to else f"add --compare-to {named['name']}"
-        raise UsageError(f"{problem} names the run {named['name']!r}; {remedy}, or a number")
     try:
         limit = float(bound)
     except ValueError:
         limit = math.nan
     if not math.isfinite(limit):
-        raise UsageError(f"{problem} does not end in a number, such as ndcg@5>=0.30")
+        other = f"{compare_to!r}" if compare_to else "the run of --compare-to"
+        raise UsageError(f"{problem} must end in a number, or in {other} and a margin: main-0.01")
     gate = Gate(text, name.lower(), None, sign, limit, reference=reference)
     if _SEARCH_FIGURE.fullmatch(gate.name):
         gate = replace(gate, search=True)
@@ -166,17 +169,6 @@ def search_figure(
         return float(getattr(search.calls, name.removeprefix("calls.")))
     found = search.figures.get(name)
     return None if found is None else found.mean
-
-
-def _names_of(compare_to: str) -> list[str]:
-    if not compare_to:
-        return []
-    names = [compare_to]
-    with suppress(OSError):  # a label may be longer than a path
-        folder = RunFolder(Path(compare_to).resolve())
-        if folder.header_file.is_file():
-            names += [folder.name, folder.read_header().label or folder.name]
-    return sorted(names, key=len, reverse=True)
 
 
 def require_possible(gate: Gate, ceiling: float) -> None:
@@ -263,19 +255,11 @@ def gate_ceiling(
 
     Raises `UsageError` for a figure that this run will not have.
     """
+    if needs := _missing(gate, config):
+        raise UsageError(f"gate {gate.text!r} needs {needs}")
+    require_criterion(gate, config)
     if gate.answers:
-        if needs := _missing_for_answers(gate, config):
-            raise UsageError(f"gate {gate.text!r} needs {needs}")
         return _ceiling_of_answers(gate, dataset, config, queries)
-    if gate.search:
-        needs = ""
-        if gate.name.startswith("pass"):
-            if not config.answers or config.repeat == 1 or gate.name[5:] != str(config.repeat):
-                needs = f"--answers and --repeat {gate.name[5:]}"
-        elif gate.name == "loop_gain" and not config.search:
-            needs = "the search tool, --search TARGET"
-        if needs:
-            raise UsageError(f"gate {gate.text!r} needs {needs}; add them")
     if gate.name == "success_rate" or (gate.search and not gate.name.startswith("calls.")):
         return 1.0
     if gate.metric is None or gate.reference:
@@ -286,30 +270,32 @@ def gate_ceiling(
     return scores.mean_ceiling(gate.metric)
 
 
-def _missing_for_answers(gate: Gate, config: RunConfig) -> str:
-    """What a run must have for a figure of answers; empty if it has all of it."""
+def _missing(gate: Gate, config: RunConfig) -> str:
+    """What a run must have for a gate's figure; empty if it has all of it."""
     if gate.name in POISON_METRICS:
         from assay.answers.poison_documents import parse_kinds
 
         kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison)]
         planted = config.poison and gate.name in ("poisoned", *kinds)
         return "" if planted else "planted documents of that kind: --poison"
-    if not config.answers:
+    if gate.search:
+        repeated = config.answers and config.repeat > 1 and gate.name[5:] == str(config.repeat)
+        if gate.name.startswith("pass") and not repeated:
+            return f"--answers and --repeat {gate.name[5:]}"
+        no_tool = gate.name == "loop_gain" and not config.search
+        return "the search tool: --search TARGET" if no_tool else ""
+    if gate.answers and not config.answers:
         return "answers; add --answers"
     if gate.name in MODEL_METRICS and not config.faithfulness:
         return "a model; add --faithfulness onnx:DIR"
     if gate.name in NUGGET_METRICS and not config.nuggets:
         return "facts; add --references FILE"
-    require_criterion(gate, config)
     return ""
 
 
 def _ceiling_of_answers(
     gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
 ) -> float:
-    other = (*POISON_METRICS, *MODEL_METRICS, *NUGGET_METRICS)
-    if gate.name in other or gate.name.startswith(CRITERION_PREFIX):
-        return 1.0
     from assay.answers.answer_metrics import ANSWER_METRICS
     from assay.answers.outcome import is_decidable
     from assay.evaluation.answers.cases import cases_of
@@ -317,17 +303,16 @@ def _ceiling_of_answers(
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
     if gate.name in ANSWER_METRICS:
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
-    if config.judge:
-        return 1.0
-    undecided = sum(not is_decidable(case) for case in cases)
-    decided = gate.name == CORRECTNESS or gate.name in OUTCOME_METRICS
-    if not decided or undecided == len(cases):
-        raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
-    if undecided > MAX_UNDECIDED * len(cases):
-        raise UsageError(
-            f"gate {gate.text!r}: {undecided} of {len(cases)} references have no key facts; add "
-            "--judge, or facts"
-        )
+    is_correctness = gate.name == CORRECTNESS or gate.name in OUTCOME_METRICS
+    if not config.judge and (is_correctness or gate.name in JUDGED_METRICS):
+        undecided = sum(not is_decidable(case) for case in cases)
+        if not is_correctness or undecided == len(cases):
+            raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
+        if undecided > MAX_UNDECIDED * len(cases):
+            raise UsageError(
+                f"gate {gate.text!r}: {undecided} of {len(cases)} references have no key facts; "
+                "add --judge, or facts"
+            )
     return 1.0
 
 
@@ -351,14 +336,15 @@ def figure_calibration(
 
     `questions` are the texts of the data's questions, on which it must have been calibrated.
     """
-    kind: str | None = None
     if name == CORRECTNESS or name in OUTCOME_METRICS:
         kind = CORRECTNESS
     elif name in NUGGET_METRICS:
         kind = NUGGETS
     elif name in JUDGED_METRICS or name.startswith(CRITERION_PREFIX):
         kind = name
-    if kind is None or not config.judge:
+    else:
+        return None
+    if not config.judge:
         return None
     from assay.answers import criteria, nuggets
     from assay.answers.calibration import CalibrationStatus, calibration_status, read_calibrations
@@ -422,42 +408,114 @@ def with_calibration(
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """The run to compare with.
-
-    `run` has its scores; without it, `problem` says why it cannot be compared with. `skipped` are
-    newer runs of the same name, and why each is not the reference.
-    """
+    """The run to compare with; without `run`, its scores, `problem` says why it cannot be."""
 
     folder: RunFolder
     run: ComparedRun | None = None
     problem: str = ""
-    skipped: tuple[str, ...] = ()
 
 
 def with_reference(
-    evaluation: "Evaluation", out: Path, resumed: RunFolder | None = None
+    evaluation: "Evaluation", out: Path, resumed: RunFolder | None, say: Callable[[str], None]
 ) -> "Evaluation":
     """The plan with the run under `out` that `compare_to` names, if it names one.
 
-    A run of that name that cannot be compared with fails the gates of the new run, which is made
-    all the same: it is the reference of the next one. Raises `RunError` if no run has that name
-    and a first one is not allowed.
+    If every run of that name has a problem, the gates of the new run fail, but it is made: it is
+    the reference of the next one. Raises `RunError` if no run has that name and a first one is not
+    allowed.
     """
     config = evaluation.config
     if not config.compare_to:
         return evaluation
     if config.baseline:
         raise UsageError("--baseline and --compare-to exclude each other; omit one of them")
-    reference = _find(evaluation, out, resumed)
-    if reference is None and config.allow_first_run:
-        return replace(evaluation, gates=[gate for gate in evaluation.gates if not gate.reference])
-    if reference is None:
-        known = {name for line in list_lines(out) for name in (line.label, line.branch)}
+    folders, known = _runs_named(evaluation, out, resumed)
+    if not folders and not config.allow_first_run:
         raise RunError(
             f"no run under {out} has the label, branch or name {config.compare_to!r}; for a first "
-            f"one add --allow-first-run{did_you_mean(config.compare_to, filter(None, known))}"
+            f"one add --allow-first-run{did_you_mean(config.compare_to, known)}"
         )
-    return replace(evaluation, reference=_opened(reference, evaluation))
+    if not folders:
+        gates = [gate for gate in evaluation.gates if not gate.reference]
+        left_out = f" and {len(evaluation.gates) - len(gates)} gates" if config.gates else ""
+        say(f"warning: no run of {config.compare_to!r} yet: no comparison{left_out} in this run")
+        return replace(evaluation, gates=gates)
+    opened = (_open_reference(folder, evaluation) for folder in folders)
+    first = next(opened)
+    reference = next((each for each in chain([first], opened) if not each.problem), first)
+    if reference.problem:
+        say(f"warning: cannot compare: {reference.problem}")
+    return replace(evaluation, reference=reference)
+
+
+def _runs_named(
+    evaluation: "Evaluation", out: Path, resumed: RunFolder | None
+) -> tuple[list[RunFolder], set[str]]:
+    """The runs that `compare_to` names, the best reference first, and all names that runs have.
+
+    A branch may have runs of several targets, and a label runs of other samples: those like the
+    plan come first, and of these the newest.
+    """
+    config, data = evaluation.config, evaluation.dataset.fingerprint
+    name, target = config.compare_to, redact_target(config.target)
+    if name == LATEST or folder_at(name, out):
+        return [find_run(name, out)], set()
+    sample = attrgetter("split", "top_k", "num_queries", "seed", "num_shards", "shard_index")
+    known: set[str] = set()
+    found: list[tuple[tuple[bool, ...], RunFolder]] = []
+    for folder in reversed(list(list_runs(out))):
+        with suppress(RunError):  # opening it by its own name says what is wrong
+            header = folder.read_header()
+            names = {each for each in (header.label, header.repository.branch) if each}
+            if header.baseline_of is None and (resumed is None or folder.name != resumed.name):
+                known |= names
+                if name in names:
+                    same_target = header.label == name or header.config.target == target
+                    same_sample = sample(header.config) == sample(config)
+                    fit = same_target, same_sample, header.dataset.fingerprint == data
+                    found.append((fit, folder))
+    found.sort(key=itemgetter(0), reverse=True)
+    return [folder for _, folder in found], known
+
+
+def _open_reference(folder: RunFolder, evaluation: "Evaluation") -> ReferenceRun:
+    """With the scores of the queries that the new run asks too, by today's labels."""
+    config, dataset, asked = evaluation.config, evaluation.dataset, evaluation.queries
+    try:
+        run = ComparedRun.read(folder)
+    except RunError as error:
+        return ReferenceRun(folder, problem=str(error))
+    report = run.report
+    answered, total = report.summary.successful_queries, report.summary.total_queries
+    if report.answers and report.config.answers:
+        answered, total = report.answers.answered, report.answers.questions
+    shared = {query.id for query in asked if run.has_query(query.id, query.text)}
+    enough = min(min_queries(), len(asked))
+    compared = [gate.metric for gate in evaluation.gates if gate.reference and gate.metric]
+    unknown = [metric for metric in compared if metric.slug not in report.metrics]
+    problem = ""
+    if report.state != RunState.COMPLETE:
+        problem = f"{folder.name} is {report.state}"
+    elif not is_answered(answered, total):
+        problem = f"{folder.name} answered {answered:,} of {total:,} queries"
+    elif report.config.top_k != config.top_k:
+        problem = (
+            f"{folder.name} asked for {report.config.top_k} documents a query, not {config.top_k}"
+        )
+    elif unknown:
+        problem = f"{folder.name} has no {unknown[0]}, which a gate compares"
+    elif len(shared) < enough:
+        problem = (
+            f"{len(shared)} of {len(asked)} queries are in {folder.name}; at least {enough} "
+            "must be, so this run is the reference of the next one"
+        )
+    if problem:
+        return ReferenceRun(folder, problem=problem)
+    scores = {query_id: row for query_id, row in run.scores.items() if query_id in shared}
+    run = replace(run, scores=scores)
+    if report.dataset.labels != dataset.labels_fingerprint:
+        run = run.rescored(dataset, config.split)
+    return ReferenceRun(folder, run)
 
 
 def check_against(gate: Gate, scores: Scores, reference: ReferenceRun | None) -> GateResult:
@@ -515,113 +573,3 @@ def regression_gate(comparison: Comparison, asked: int | None = None) -> GateRes
             f"use at least {enough}, or a gate with a bound"
         )
     return result.noted(of.strip() and f"compared{of}")
-
-
-def reference_note(evaluation: "Evaluation") -> str:
-    """The message about the reference before the first query, if any."""
-    config, reference = evaluation.config, evaluation.reference
-    if not config.compare_to:
-        return ""
-    if reference is not None:
-        problem = reference.problem and f"warning: cannot compare: {reference.problem}"
-        skipped = f"warning: compared with {reference.folder.name}: {'; '.join(reference.skipped)}"
-        return problem or (skipped if reference.skipped else "")
-    left_out = len(config.gates) - len(evaluation.gates)
-    gates = f", and {left_out} of {len(config.gates)} gates, which name it," if left_out else ""
-    return (
-        f"warning: no run of {config.compare_to!r} yet: the comparison{gates} is left out of this "
-        "run"
-    )
-
-
-def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> ReferenceRun | None:
-    """The newest usable run of that label or branch, preferably of the same target and plan.
-
-    A branch may have runs of several targets, and which was evaluated last is chance. A label may
-    have runs with other samples and on other data.
-    """
-    name = evaluation.config.compare_to
-    if name == LATEST or folder_at(name, out):
-        folder = find_run(name, out)
-        return ReferenceRun(folder, problem=_unusable(folder.name, folder.read_report()))
-    own = "" if resumed is None else resumed.name
-    target = redact_target(evaluation.config.target)
-    lines = {line.name: line for line in list_lines(out) if name in (line.label, line.branch)}
-    skipped: list[tuple[RunFolder, str]] = []  # newer than the best one
-    best: tuple[tuple[bool, int, bool], RunFolder] | None = None
-    for folder in reversed(list(list_runs(out))):
-        line = lines.get(folder.name)
-        if line is None or line.name == own or line.baseline_of or line.state == RunState.RUNNING:
-            continue
-        try:
-            report = folder.read_report()
-            problem = _unusable(folder.name, report)
-        except RunError:
-            problem = f"{folder.name} has no report"
-        if problem:
-            skipped += [(folder, problem)] if best is None else []
-            continue
-        wanted_target = line.label == name or report.config.target == target
-        same_documents = report.dataset.fingerprint == evaluation.dataset.fingerprint
-        fit = (wanted_target, -_differences(report, evaluation), same_documents)
-        if best is None or fit > best[0]:
-            best = (fit, folder)
-        if fit == (True, 0, True):
-            break
-    if best is not None:
-        return ReferenceRun(best[1], skipped=tuple(problem for _, problem in skipped))
-    if skipped:
-        folder, problem = skipped[0]
-        return ReferenceRun(folder, problem=f"{problem}, and no other run has that name")
-    return None
-
-
-def _unusable(name: str, report: Report) -> str:
-    """Why a run is not a reference; empty if it is one."""
-    if report.state != RunState.COMPLETE:
-        return f"{name} is {report.state}"
-    answered, asked = report.summary.successful_queries, report.summary.total_queries
-    if report.answers and report.config.answers:
-        answered, asked = report.answers.answered, report.answers.questions
-    return (
-        "" if is_answered(answered, asked) else f"{name} answered {answered:,} of {asked:,} queries"
-    )
-
-
-def _opened(reference: ReferenceRun, evaluation: "Evaluation") -> ReferenceRun:
-    """With the scores of the queries that the new run asks too, by today's labels."""
-    if reference.problem:
-        return reference
-    folder, config, dataset = reference.folder, evaluation.config, evaluation.dataset
-    run = ComparedRun.read(folder)
-    for gate in evaluation.gates:
-        if gate.reference and gate.metric and gate.metric.slug not in run.report.metrics:
-            raise UsageError(f"run {folder.name!r} has no {gate.metric}, which a gate compares")
-    if (top_k := run.report.config.top_k) != config.top_k:
-        problem = f"{folder.name} asked for {top_k} documents a query, not {config.top_k}"
-        return replace(reference, problem=problem)
-    asked = evaluation.queries
-    shared = {query.id for query in asked if run.has_query(query.id, query.text)}
-    enough = min(min_queries(), len(asked))
-    if len(shared) < enough:
-        problem = (
-            f"{len(shared)} of {len(asked)} queries are in {folder.name}; at least {enough} "
-            "must be, so this run is the reference of the next one"
-        )
-        return replace(reference, problem=problem)
-    scores = {query_id: row for query_id, row in run.scores.items() if query_id in shared}
-    run = replace(run, scores=scores)
-    if run.report.dataset.labels != dataset.labels_fingerprint:
-        run = run.rescored(dataset, config.split)
-    return replace(reference, run=run)
-
-
-def _differences(report: Report, evaluation: "Evaluation") -> int:
-    """How many settings that decide what is asked and measured differ from the plan."""
-    ours, theirs, dataset = evaluation.config, report.config, evaluation.dataset
-    same_data = report.dataset.fingerprint == dataset.fingerprint
-    differs = [not (same_data or report.dataset.labels == dataset.labels_fingerprint)]
-    names = ["split", "top_k", "num_queries", "shard_index", "num_shards"]
-    names += [] if ours.num_queries is None else ["seed"]
-    differs += [getattr(theirs, name) != getattr(ours, name) for name in names]
-    return sum(differs)

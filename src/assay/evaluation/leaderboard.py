@@ -4,16 +4,14 @@ A board holds runs that were asked the same queries on the same data and measure
 track, sample and number of documents has its own board.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
-
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
-from assay.metrics.statistics import Estimate, compare_paired, holm
+from assay.metrics.statistics import Estimate, compare_strata, holm
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
 from assay.run.report_file import read_query_rows
@@ -86,37 +84,21 @@ def make_boards(folder: Path, points: Sequence[RunLine], figure: str = "") -> li
 
 def make_board(folder: Path, points: Sequence[RunLine], figure: str) -> Board:
     """Rank runs that compare, one for each target."""
-    answered = [each for each in points if (each.failed or 0) < (each.queries or 0)]
+    answered = [each for each in points if each.answered]
     parsed = parse_figure(figure)
     ordered = sorted(
         answered,
         key=lambda e: (-improvement(parsed, e.values[figure].mean), e.target or ""),
     )
     ranked = ordered[:RANKED_LIMIT]
-    separated = separated_pairs(folder, ranked, figure)
-    names = [each.name for each in ranked]
-    ranges = rank_ranges(names, lambda a, b: (a, b) in separated)
+    paths = [folder / each.name / "report.json" for each in ranked]
+    files = tuple((str(path), path.stat().st_mtime_ns) for path in paths)
     places = [
         BoardPlace(best, worst, each, each.values[figure])
-        for each, (best, worst) in zip(ranked, ranges, strict=True)
+        for each, (best, worst) in zip(ranked, _ranges_of_reports(figure, files), strict=True)
     ]
-    silent = [each.target or "" for each in points if each not in answered]
+    silent = [each.target or "" for each in points if not each.answered]
     return Board(figure, places, silent, len(ordered) - len(ranked))
-
-
-def rank_ranges(
-    items: Sequence[str], separates: Callable[[str, str], bool]
-) -> list[tuple[int, int]]:
-    """The first and last rank of each of `items`, which are best first.
-
-    `separates` tells whether an item is significantly better than one after it.
-    """
-    ranges = []
-    for place, item in enumerate(items):
-        better = sum(separates(other, item) for other in items[:place])
-        worse = sum(separates(item, other) for other in items[place + 1 :])
-        ranges.append((1 + better, len(items) - worse))
-    return ranges
 
 
 def rank_range(best: int, worst: int) -> str:
@@ -124,41 +106,44 @@ def rank_range(best: int, worst: int) -> str:
     return str(best) if best == worst else f"{best}–{worst}"
 
 
-def separated_pairs(folder: Path, points: Sequence[RunLine], figure: str) -> set[tuple[str, str]]:
-    """The pairs of runs that can be told apart on the queries of both, the better one first.
+def rank_ranges(scores: Sequence[Sequence[Mapping[str, float]]]) -> list[tuple[int, int]]:
+    """The first and the last rank that paired tests leave possible for each system, best first.
 
-    The p-values are corrected together (Holm): of twenty equal targets some pair always differs by
-    chance.
+    `scores` has the systems in order: of each, the scores by query on every data set, which count
+    the same. The p-values are corrected together (Holm): of twenty equal systems some pair always
+    differs by chance.
     """
-    files: dict[str, _File] = {}
-    for point in points:
-        report = folder / point.name / "report.json"
-        if report.exists():
-            files[point.name] = str(report), report.stat().st_mtime_ns
-    pairs = [(a, b) for a, b in combinations(points, 2) if {a.name, b.name} <= files.keys()]
-    p_values = holm([_p_value(figure, files[a.name], files[b.name]) for a, b in pairs])
-    return {
-        (a.name, b.name)
-        for (a, b), p in zip(pairs, p_values, strict=True)
-        if p < ALPHA and a.values[figure].mean != b.values[figure].mean
-    }
+    places = range(len(scores))
+    pairs = list(combinations(places, 2))
+    p_values = holm([_p_value(scores[a], scores[b]) for a, b in pairs])
+    separated = {pair for pair, p in zip(pairs, p_values, strict=True) if p < ALPHA}
+    return [
+        (
+            1 + sum((other, place) in separated for other in places),
+            len(scores) - sum((place, other) in separated for other in places),
+        )
+        for place in places
+    ]
 
 
-@lru_cache(maxsize=5000)  # a page of ranks asks the same again, and reports hardly ever change
-def _p_value(figure: str, a: _File, b: _File) -> float:
-    scores_a, scores_b = _scores(figure, a), _scores(figure, b)
-    shared = [query_id for query_id in scores_a if query_id in scores_b]
-    if not shared:
-        return 1.0
-    first, second = (np.array([each[q] for q in shared]) for each in (scores_a, scores_b))
-    return compare_paired(first, second).p_value
+def _p_value(a: Sequence[Mapping[str, float]], b: Sequence[Mapping[str, float]]) -> float:
+    strata = []
+    for first, second in zip(a, b, strict=True):
+        both = [query_id for query_id in first if query_id in second]
+        if not both:
+            return 1.0
+        strata.append(([first[q] for q in both], [second[q] for q in both]))
+    return compare_strata(strata)
 
 
-@lru_cache(maxsize=32)
-def _scores(figure: str, report: _File) -> Mapping[str, float]:
-    parsed, path = parse_figure(figure), Path(report[0])
-    if isinstance(parsed, AnswerFigure):
-        rows = RunFolder(path.parent).read_answers()
-        found = {row.query_id: row.score(parsed.key) for row in rows}
-        return {query_id: score for query_id, score in found.items() if score is not None}
-    return {row.query_id: row.score(parsed) for row in read_query_rows(path)}
+@lru_cache(maxsize=100)  # a page of ranks asks the same again, and reports hardly ever change
+def _ranges_of_reports(figure: str, reports: Sequence[_File]) -> list[tuple[int, int]]:
+    return rank_ranges([[_scores(figure, Path(path))] for path, _ in reports])
+
+
+def _scores(figure: str, report: Path) -> dict[str, float]:
+    parsed = parse_figure(figure)
+    if not isinstance(parsed, AnswerFigure):
+        return {row.query_id: row.score(parsed) for row in read_query_rows(report)}
+    found = {row.query_id: row.score(parsed.key) for row in RunFolder(report.parent).read_answers()}
+    return {query_id: score for query_id, score in found.items() if score is not None}
