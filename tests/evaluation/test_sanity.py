@@ -81,14 +81,6 @@ def test_all_documents_of_a_small_data_set_are_no_sign(dataset: Dataset, tmp_pat
             lambda query, top_k: right(query, top_k)[:1],
             "every answer has exactly 1 document, top_k is 2: ",
         ),
-        (
-            lambda query, top_k: right(query, top_k) if number(query) > 9 else [],
-            "the first 10 answers were empty and 50 of the 50 after them were not",
-        ),
-        (
-            lambda query, top_k: right(query, top_k) if number(query) < 45 else [],
-            "the last 15 answers were empty and 45 of the 45 before them were not",
-        ),
     ],
 )
 def test_what_the_command_line_says_is_a_warning_in_python(
