@@ -21,11 +21,6 @@ from assay.files import read_text_file
 from assay.privacy import is_private
 
 _RETRIES = 3
-# How long nothing may finish before the head of the cluster is looked for: Ray would end this
-# process without a message a minute after it is gone.
-_SECONDS_UNTIL_CHECKED = 5.0
-# In a row: a head that is busy, or a network that stumbles, may miss one connection.
-_FAILED_CHECKS = 3
 # Variables that begin so are the same on a worker as here.
 _SENT = (
     *("ASSAY_", "QDRANT_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "RAG_EVAL_", "COLLECTION_NAME"),
@@ -66,9 +61,15 @@ class RayCluster:
         except ImportError as error:
             raise missing_extra(error) or error from None
         self._ray = ray
-        address = _address()
+        address = os.environ.get("RAY_ADDRESS", "").removeprefix("ray://")
+        if not address:  # that of the last `ray start` here
+            session = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+            with suppress(OSError):
+                address = read_text_file(session).strip()
+        host, _, port = address.rpartition(":")
         try:
-            _try_port(address)  # Ray itself would wait for minutes
+            if host and port.isdecimal():  # Ray itself would wait for minutes
+                socket.create_connection((host, int(port)), timeout=5).close()
         except OSError as error:
             raise TargetError(
                 f"no Ray cluster responds at {address}: {error.strerror or error}; start one with: "
@@ -126,7 +127,12 @@ class RayCluster:
             retry_exceptions=False,
         )
         # As an argument: what is in a runtime environment, Ray shows to everybody.
-        variables, versions = self.share(_sent_variables()), _versions()
+        sent = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(_SENT) and name not in _OF_A_MACHINE
+        }
+        variables, versions = self.share(sent), _versions()
         most = _PARTS_PER_CPU * max(1, self.count("CPU"))
         waiting: dict[Any, int] = {}
         todo = iter(enumerate(parts))
@@ -136,28 +142,14 @@ class RayCluster:
                 waiting[remote.remote(function, variables, versions, *arguments)] = place
             if not waiting:
                 return
-            done = self._wait(list(waiting))
-            yield waiting.pop(done), self._result(done)
-
-    def _wait(self, waiting: list[Any]) -> Any:
-        """One of these that is ready. Raises `TargetError` if the head of the cluster is gone."""
-        failed_checks = 0
-        while True:
             try:
-                ready, _ = self._ray.wait(waiting, num_returns=1, timeout=_SECONDS_UNTIL_CHECKED)
-                if ready:
-                    return ready[0]
-                is_client = os.environ.get("RAY_ADDRESS", "").startswith("ray://")
-                context = None if is_client else self._ray.get_runtime_context()
-                _try_port(context.gcs_address if context else _address())
-                failed_checks = 0
-            except OSError as error:  # of the check, or of a client's connection
-                failed_checks += 1
-                if failed_checks == _FAILED_CHECKS:
-                    raise TargetError(
-                        f"the head of the Ray cluster is gone ({error.strerror or error}): start "
-                        "it again and repeat the command; what was stored before is kept"
-                    ) from None
+                [done], _ = self._ray.wait(list(waiting), num_returns=1)
+            except OSError as error:  # of a client's connection
+                raise TargetError(
+                    f"the head of the Ray cluster is gone ({error.strerror or error}): start it "
+                    "again and repeat the command; what was stored before is kept"
+                ) from None
+            yield waiting.pop(done), self._result(done)
 
     def _result(self, reference: object) -> Any:
         errors = self._ray.exceptions
@@ -178,31 +170,6 @@ class RayCluster:
                 f"a part of the work was lost {_RETRIES + 1} times "
                 f"({type(error).__name__}): its worker was killed, or had too little memory"
             )
-
-
-def _address() -> str:
-    """HOST:PORT of the cluster, else that of the last `ray start` here, or empty."""
-    chosen = os.environ.get("RAY_ADDRESS", "")
-    if not chosen:
-        session = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
-        with suppress(OSError):
-            chosen = read_text_file(session).strip()
-    return chosen.removeprefix("ray://")
-
-
-def _try_port(address: str) -> None:
-    """Raises `OSError` if nothing listens at HOST:PORT."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=5).close()
-
-
-def _sent_variables() -> dict[str, str]:
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(_SENT) and name not in _OF_A_MACHINE
-    }
 
 
 def _versions() -> str:

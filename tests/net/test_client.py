@@ -132,7 +132,7 @@ async def test_proxies_of_the_environment_are_bounded_too(monkeypatch: pytest.Mo
     monkeypatch.setenv("NO_PROXY", "direct.test")
     async with open_client() as client:
         mounts = client._mounts.values()
-        assert {type(mounted).__name__ for mounted in mounts if mounted} == {"BoundedTransport"}
+        assert {type(mounted).__name__ for mounted in mounts if mounted} == {"_Transport"}
         assert None in mounts
 
 

@@ -45,7 +45,7 @@ async def test_the_same_host_is_followed_and_no_other(
     if final:
         assert await final_address(first, location) == final
         return
-    with pytest.raises(AgentFailure, match="to another host") as caught:
+    with pytest.raises(AgentFailure, match="HTTP 307 redirects") as caught:
         await final_address(first, location)
     assert caught.value.kind is FailureKind.PROTOCOL
 

@@ -2,19 +2,19 @@
 
 from assay.llm.providers.opening import CachedProvider, open_provider
 from assay.llm.providers.provider import LLMProvider
-from assay.llm.providers.services import open_anthropic, open_ollama
+from assay.llm.providers.services import AnthropicModel, OllamaModel
 
 __all__ = ["AnthropicProvider", "LLMProvider", "OllamaProvider", "create_llm_provider"]
 
 
 class OllamaProvider(CachedProvider):
     def __init__(self, base_url: str, model: str) -> None:
-        super().__init__(open_ollama(f"{model}@{base_url}"))
+        super().__init__(OllamaModel(f"{model}@{base_url}"))
 
 
 class AnthropicProvider(CachedProvider):
     def __init__(self, api_key: str, model: str, base_url: str | None = None) -> None:
-        super().__init__(open_anthropic(model, api_key, base_url))
+        super().__init__(AnthropicModel(model, api_key, base_url))
 
 
 def create_llm_provider(provider: str | None = None) -> LLMProvider:

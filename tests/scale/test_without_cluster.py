@@ -1,4 +1,4 @@
-"""What is said where there is no Ray cluster, or its head is gone."""
+"""What is said where there is no Ray cluster."""
 
 import os
 import sys
@@ -70,52 +70,9 @@ def test_an_index_that_every_node_would_embed_is_refused(
         shards.evaluate_on_cluster(config, load_dataset("notes"), 3, RayCluster("ray"), tmp_path)
 
 
-class _HeadlessRay:
-    """What the library does when the head is gone: it accepts work, of which nothing gets ready."""
-
-    gcs_address = "127.0.0.1:9"
-
-    def remote(self, *_: object, **__: object) -> "_HeadlessRay":
-        return self
-
-    options = get_runtime_context = remote
-
-    def put(self, value: object) -> object:
-        return value
-
-    def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": 1}
-
-    def wait(self, waiting: list[object], **_: object) -> tuple[list[object], list[object]]:
-        return [], waiting
-
-
-def test_a_head_that_is_gone_is_told_and_one_that_misses_a_connection_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    checks: list[str] = []
-    missed = [True, True, False, True, True, True]
-
-    def try_port(address: str) -> None:
-        checks.append(address)
-        if missed[len(checks) - 1]:
-            raise ConnectionRefusedError(111, "Connection refused")
-
-    monkeypatch.setattr(ray_cluster, "_try_port", try_port)
-    cluster = RayCluster("ray")
-    cluster._ray = _HeadlessRay()
-    with pytest.raises(TargetError, match=r"head of the Ray cluster is gone \(Connection refused"):
-        list(cluster.map(print, [()]))
-    assert checks == ["127.0.0.1:9"] * 6  # three in a row
-
-
-def test_workers_get_the_tokens_of_targets_and_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = ("AGENT_TOKEN", "MCP_SERVER_TOKEN", "RAG_EVAL_OPENAI_API_KEY", "HF_TOKEN")
-    for name in (*tokens, "ASSAY_CACHE", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, name.lower())
-    sent = ray_cluster._sent_variables()
-    assert {name: sent[name] for name in tokens} == {name: name.lower() for name in tokens}
-    assert not sent.keys() & {"ASSAY_CACHE", "AWS_SECRET_ACCESS_KEY"}
+def test_workers_get_tokens_of_targets_and_judges_and_no_other_secret() -> None:
+    assert "MCP_SERVER_TOKEN".startswith(ray_cluster._SENT)
+    assert not "AWS_SECRET_ACCESS_KEY".startswith(ray_cluster._SENT)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ async def test_the_request_has_the_query_the_model_and_what_was_added(
     ("content", "kind", "words"),
     [
         (b'{"error": {"message": "quota"}}', FailureKind.AGENT_ERROR, "quota"),
-        (b'{"ids": ["a"]}', FailureKind.INVALID_ANSWER, '{"ids": ["a"]}'),
+        (b'{"ids": ["a"]}', FailureKind.INVALID_ANSWER, "{'ids': ['a']}"),
         (b"<html>", FailureKind.INVALID_ANSWER, "not JSON"),
     ],
 )

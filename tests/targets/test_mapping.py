@@ -129,8 +129,8 @@ def test_what_is_not_understood_is_refused_with_the_mapping_that_reads_it(
 @pytest.mark.parametrize(
     ("value", "mapping", "words"),
     [
-        ({"hits": {"n": 1}}, "ids=hits", ["yields an object, not a list", '{"hits": {"n": 1}}']),
-        ({"a": 1}, "ids=hits[].id", ["yields nothing", '{"a": 1}', "|| `[]`"]),
+        ({"hits": {"n": 1}}, "ids=hits", ["yields an object, not a list", "{'hits': {'n': 1}}"]),
+        ({"a": 1}, "ids=hits[].id", ["yields nothing", "{'a': 1}", "|| `[]`"]),
         ({"ids": [{"x": 1}]}, "ids=ids", ["an object as item 1"]),
         ({"ids": ["a", 1.5]}, "ids=ids", ["a number (1.5) as item 2"]),
         ({"id": "a"}, "ids=id", ["yields a text, not a list"]),

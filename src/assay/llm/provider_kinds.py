@@ -20,8 +20,8 @@ PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 class ProviderKind:
     """One way to reach a language model.
 
-    `opener` is the function that returns the model (`module:function`); it takes what follows the
-    colon. If `in_process`, that is a file, and the model runs here; if `free`, calls cost nothing.
+    `opener` is what opens the model (`module:name`); it takes what follows the colon. If
+    `in_process`, that is a file, and the model runs here; if `free`, calls cost nothing.
     """
 
     syntax: str
@@ -32,11 +32,11 @@ class ProviderKind:
 
 _SERVICES = "assay.llm.providers.services"
 PROVIDER_KINDS = {
-    "ollama": ProviderKind("ollama[:MODEL[@URL]]", f"{_SERVICES}:open_ollama", free=True),
-    "anthropic": ProviderKind("anthropic[:MODEL]", f"{_SERVICES}:open_anthropic"),
-    "openai": ProviderKind("openai:MODEL[@URL]", f"{_SERVICES}:open_openai"),
+    "ollama": ProviderKind("ollama[:MODEL[@URL]]", f"{_SERVICES}:OllamaModel", free=True),
+    "anthropic": ProviderKind("anthropic[:MODEL[@URL]]", f"{_SERVICES}:AnthropicModel"),
+    "openai": ProviderKind("openai:MODEL[@URL]", f"{_SERVICES}:OpenAIModel"),
     "gguf": ProviderKind(
-        "gguf[:FILE]", "assay.llm.providers.gguf:open_gguf", in_process=True, free=True
+        "gguf[:FILE]", "assay.llm.providers.gguf:GgufModel", in_process=True, free=True
     ),
 }
 PROVIDER_FORMS = ", ".join(kind.syntax for kind in PROVIDER_KINDS.values())

@@ -118,15 +118,28 @@ def no_cookies() -> CookieJar:
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
-class BoundedTransport(httpx.AsyncBaseTransport):
-    """Wraps a transport so that no response grows beyond `limit` bytes."""
+class _Transport(httpx.AsyncBaseTransport):
+    """Connects only where `policy` permits, and lets no response grow beyond `limit` bytes.
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, limit: int) -> None:
+    Under a policy it resolves the host itself and connects to an address that was checked. A name
+    that has a public address first and a private one later (DNS rebinding) gets nowhere, because
+    nothing resolves it a second time.
+    """
+
+    def __init__(
+        self,
+        inner: httpx.AsyncBaseTransport,
+        limit: int,
+        policy: OutboundPolicy,
+        resolve: Resolve | None,
+    ) -> None:
         self._inner = inner
         self._limit = limit
+        self._policy = policy
+        self._resolve = resolve
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        response = await self._inner.handle_async_request(request)
+        response = await self._send(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         limit = request.extensions.get(MAX_BYTES_EXTENSION, self._limit)
         try:
@@ -140,6 +153,33 @@ class BoundedTransport(httpx.AsyncBaseTransport):
             await response.aclose()
             raise httpx.RemoteProtocolError("the Location header is not a URL") from None
         return response
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """The response of the first address that is permitted and can be connected to."""
+        if not self._policy.public_only:
+            return await self._inner.handle_async_request(request)
+        self._policy.check_url(str(request.url))
+        host, port = split_address(str(request.url))
+        *others, last = await permitted_addresses(self._policy, host, port, self._resolve)
+        extensions = dict(request.extensions)
+        if as_address(request.url.host) is None:  # Host header and TLS name stay those of the URL
+            extensions["sni_hostname"] = request.url.raw_host.decode("ascii")
+
+        async def send(address: str) -> httpx.Response:
+            url = request.url.copy_with(host=address)
+            pinned = httpx.Request(
+                request.method,
+                url,
+                headers=request.headers,
+                stream=request.stream,
+                extensions=extensions,
+            )
+            return await self._inner.handle_async_request(pinned)
+
+        for address in others:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await send(address)
+        return await send(last)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -207,71 +247,22 @@ def open_client(
     `keep_alive` each request has its own connection, so that none fails because the server
     closed an idle one. `resolve` and `transport` replace the network, in tests.
     """
-    limits = _LIMITS if keep_alive else _ONE_REQUEST_EACH
-    trusted = _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-    options: dict[str, Any] = {
-        "timeout": _TIMEOUT if timeout is None else timeout,
-        "headers": {**_HEADERS, **(headers or {})},
-        "auth": auth,
-        "cookies": no_cookies(),
-        "follow_redirects": False,
-    }
-
-    if transport is None and policy.public_only:
-        direct = httpx.AsyncHTTPTransport(limits=limits, verify=trusted)
-        transport = GuardedTransport(policy, direct, resolve)
-        options["trust_env"] = False  # a proxy would resolve names on its own
-    if transport is not None:
-        return httpx.AsyncClient(transport=BoundedTransport(transport, max_bytes), **options)
     client = httpx.AsyncClient(
-        mounts=dict.fromkeys(_LOOPBACK), limits=limits, verify=trusted, **options
+        transport=transport,
+        limits=_LIMITS if keep_alive else _ONE_REQUEST_EACH,
+        verify=_tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
+        trust_env=not policy.public_only,  # a proxy would resolve names on its own
+        mounts=dict.fromkeys(_LOOPBACK),
+        timeout=_TIMEOUT if timeout is None else timeout,
+        headers={**_HEADERS, **(headers or {})},
+        auth=auth,
+        cookies=no_cookies(),
+        follow_redirects=False,
     )
     # httpx builds the transports of the environment's proxies itself: they are wrapped afterwards.
-    client._transport = BoundedTransport(client._transport, max_bytes)
+    client._transport = _Transport(client._transport, max_bytes, policy, resolve)
     client._mounts = {
-        pattern: None if mounted is None else BoundedTransport(mounted, max_bytes)
+        pattern: mounted and _Transport(mounted, max_bytes, policy, resolve)
         for pattern, mounted in client._mounts.items()
     }
     return client
-
-
-class GuardedTransport(httpx.AsyncBaseTransport):
-    """Resolves the host itself and connects to an address that was checked, and to no other.
-
-    A name that answers with a public address first and a private one later (DNS rebinding) gets
-    nowhere, because nothing resolves it a second time.
-    """
-
-    def __init__(
-        self, policy: OutboundPolicy, inner: httpx.AsyncBaseTransport, resolve: Resolve | None
-    ) -> None:
-        self._policy = policy
-        self._inner = inner
-        self._resolve = resolve
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send to the first address that is permitted and can be connected to."""
-        self._policy.check_url(str(request.url))
-        host, port = split_address(str(request.url))
-        addresses = await permitted_addresses(self._policy, host, port, self._resolve)
-        for address in addresses[:-1]:
-            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
-                return await self._inner.handle_async_request(_pinned(request, address))
-        return await self._inner.handle_async_request(_pinned(request, addresses[-1]))
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-def _pinned(request: httpx.Request, address: str) -> httpx.Request:
-    """The same request sent to `address`: Host header and TLS name stay those of the URL."""
-    extensions = dict(request.extensions)
-    if as_address(request.url.host) is None:
-        extensions["sni_hostname"] = request.url.raw_host.decode("ascii")
-    return httpx.Request(
-        request.method,
-        request.url.copy_with(host=address),
-        headers=request.headers,
-        stream=request.stream,
-        extensions=extensions,
-    )

@@ -1,12 +1,10 @@
 """Files from the network into the cache. One appears under its name only when it is complete."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urljoin, urlsplit
 
 import httpx
 import orjson
@@ -15,16 +13,15 @@ from assay.errors import AgentFailure, DownloadError, FailureKind, UsageError
 from assay.files import FileLock, atomic_writer
 from assay.net.client import open_client
 from assay.net.gather import run_coroutine
-from assay.net.http import classify_http_errors
+from assay.net.http import exchange
 from assay.net.json import parse_json
-from assay.net.outbound import OutboundPolicy, policy_of_process, split_address
+from assay.net.outbound import OutboundPolicy, policy_of_process
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.progress import Progress, silent
 
 _STALL_SECONDS = 30.0
 _TOTAL_SECONDS = 3600.0  # bounds a server that sends slowly without ever stalling
 _ATTEMPTS = 4
-_MAX_REDIRECTS = 5
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 
 Result = TypeVar("Result")
@@ -94,10 +91,16 @@ async def _receive(
         async with (
             open_client(allowed, auth=auth, timeout=timeout, max_bytes=limit) as client,
             asyncio.timeout(seconds),
+            exchange(client, "GET", url, max_bytes=limit, any_host=True) as response,
         ):
-            with classify_http_errors():
-                async with _response(client, url) as response:
-                    return await read(response)
+            if (status := response.status_code) != 200:
+                raise DownloadError(
+                    f"HTTP {status}",
+                    status=status,
+                    retryable=status in _TRANSIENT,
+                    retry_after=parse_retry_after(response.headers.get("retry-after")),
+                )
+            return await read(response)
     except TimeoutError:
         raise DownloadError(f"not finished after {seconds:g} seconds; run it again") from None
     except AgentFailure as failure:
@@ -107,31 +110,3 @@ async def _receive(
         raise DownloadError(str(failure), retryable=is_transient) from None
     except (UsageError, ValueError) as error:  # not an http(s) URL
         raise DownloadError(str(error)[:200]) from None
-
-
-@asynccontextmanager
-async def _response(client: httpx.AsyncClient, url: str) -> AsyncIterator[httpx.Response]:
-    """The response with its body unread. Redirects may lead to another host, where files are
-    kept; the client's credentials are bound to the first one.
-    """
-    for _ in range(_MAX_REDIRECTS + 1):
-        split_address(url)  # raises for anything but an http(s) URL
-        response = await client.send(client.build_request("GET", url), stream=True)
-        status = response.status_code
-        try:
-            if status == 200:
-                yield response
-                return
-            if not response.has_redirect_location:
-                after = parse_retry_after(response.headers.get("retry-after"))
-                again = status in _TRANSIENT
-                raise DownloadError(
-                    f"HTTP {status}", status=status, retryable=again, retry_after=after
-                )
-        finally:
-            await response.aclose()
-        there = urljoin(url, response.headers["location"])
-        if urlsplit(url).scheme == "https" and urlsplit(there).scheme != "https":
-            raise DownloadError("a redirect leads from https to an address without TLS")
-        url = there
-    raise DownloadError(f"more than {_MAX_REDIRECTS} redirects")

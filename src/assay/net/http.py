@@ -30,7 +30,7 @@ MAX_BYTES = 1_000_000
 ERROR_BODY_BYTES = 8_000
 ERROR_BODY_SECONDS = 2.0
 REQUEST_TIMEOUT = 408
-_MAX_REDIRECTS = 3
+_MAX_REDIRECTS = 5
 _METHOD_KEPT = (307, 308)
 
 
@@ -43,11 +43,13 @@ async def exchange(
     content: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     max_bytes: int = MAX_BYTES,
+    any_host: bool = False,
 ) -> AsyncIterator[httpx.Response]:
     """The response with its body, of at most `max_bytes`, still unread.
 
     Errors inside the block, such as those of reading, are classified as well. `http` comes from
-    `open_client`, which bounds the body and undoes its compression.
+    `open_client`, which bounds the body and undoes its compression. Redirects to another host are
+    followed only with `any_host`: the credentials of `http` are bound to the first one.
     """
     extensions = {MAX_BYTES_EXTENSION: max_bytes}
     with classify_http_errors():
@@ -62,12 +64,12 @@ async def exchange(
                     return
             finally:
                 await response.aclose()
-            url = _next_address(method, url, response)
+            url = _next_address(method, url, response, any_host)
         raise AgentFailure(FailureKind.PROTOCOL, f"more than {_MAX_REDIRECTS} redirects")
 
 
-def _next_address(method: str, url: str, response: httpx.Response) -> str:
-    """Where a redirect leads, which may be another path but never another host."""
+def _next_address(method: str, url: str, response: httpx.Response, any_host: bool) -> str:
+    """Where a redirect leads; `AgentFailure` if it must not be followed."""
     status = response.status_code
     try:
         there = urljoin(url, response.headers["location"])
@@ -76,10 +78,13 @@ def _next_address(method: str, url: str, response: httpx.Response) -> str:
         raise AgentFailure(
             FailureKind.PROTOCOL, f"HTTP {status} redirects to something that is not an http(s) URL"
         ) from None
+    schemes = urlsplit(url).scheme, urlsplit(there).scheme
     # The one change of port that is harmless: the same host, now with TLS.
-    upgraded = new == (old[0], 443) and urlsplit(there).scheme == "https" and old[1] == 80
-    if new != old and not upgraded:
-        problem = f"to another host, {new[0][:100]!r}; redirects are not followed there"
+    upgraded = new == (old[0], 443) and old[1] == 80 and schemes[1] == "https"
+    if schemes == ("https", "http"):
+        problem = "redirects from https to an address without TLS"
+    elif new != old and not upgraded and not any_host:
+        problem = f"redirects to another host, {new[0][:100]!r}, which is not followed"
     elif method != "GET" and status not in _METHOD_KEPT:
         path = urlsplit(there).path[:100]
         problem = f"for a {method}; use the URL that it redirects to, path {path!r}"

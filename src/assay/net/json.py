@@ -1,18 +1,18 @@
 """JSON documents from outside: requests, responses and files of other programs."""
 
-import json
 from collections.abc import Container
+from reprlib import Repr
 from typing import Any
 
 import orjson
 
-from assay.net.redact import printable
-from assay.privacy import is_private
+from assay.net.redact import redact_secrets
 
 JsonObject = dict[str, Any]  # of a foreign document, whose shape is not ours to declare
 
-_PIECE = 160
-_TEXT_PIECE = 24
+_PIECE = 160  # characters of a document that a message quotes
+_SHAPE = Repr()
+_SHAPE.maxlevel, _SHAPE.maxdict, _SHAPE.maxlist, _SHAPE.maxstring = 4, 8, 2, 40
 
 # What walks, prints or writes a document again has a stack, and the parser alone would hand it a
 # thousand levels.
@@ -79,26 +79,6 @@ def is_extreme(value: object, keys: Container[str] | None = None) -> bool:
 
 
 def shorten(value: Any) -> str:
-    """A value as a short piece of JSON for a message: texts cut, long lists counted. Withheld in
-    private mode.
-    """
-    if is_private():
-        return "(withheld)"
-    if isinstance(value, str):
-        text = " ".join(value[: 4 * _PIECE].split())
-    else:
-        text = json.dumps(_outline(value, 4), ensure_ascii=False, default=str)
-    text = printable(text)
-    return text if len(text) <= _PIECE else text[:_PIECE] + "…"
-
-
-def _outline(value: Any, depth: int) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= _TEXT_PIECE else value[:_TEXT_PIECE] + "…"
-    if isinstance(value, dict):
-        items = list(value.items())[:8]
-        return {str(key)[:40]: _outline(each, depth - 1) for key, each in items} if depth else "…"
-    if isinstance(value, list):
-        more = [f"… {len(value)} items"] if len(value) > 2 else []
-        return [_outline(each, depth - 1) for each in value[:2]] + more if depth else more
-    return value
+    """A value on one short line for a message, texts and lists cut; "" in private mode."""
+    text = value[: 4 * _PIECE] if isinstance(value, str) else _SHAPE.repr(value)
+    return redact_secrets(text, length=_PIECE)

@@ -28,7 +28,6 @@ from jmespath.parser import ParsedResult
 from assay.errors import AgentFailure, UsageError
 from assay.llm.passages import ContextChunk
 from assay.net.json import parse_json, shorten
-from assay.net.redact import redact_secrets
 from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
 from assay.targets.protocol import AgentAnswer, document_id, invalid_answer, is_unicode
 
@@ -108,7 +107,7 @@ class Received:
     @property
     def shown(self) -> str:
         """A short form, as a failure quotes it; empty in private mode."""
-        return redact_secrets(shorten(self.text if self.value is _MISSING else self.value))
+        return shorten(self.text if self.value is _MISSING else self.value)
 
     def require_value(self) -> Any:
         """The value. Raises `AgentFailure` if the answer is not JSON."""

@@ -18,22 +18,22 @@ GGUF_VARIABLE = "ASSAY_GGUF_MODEL"
 _CONTEXT = 8192
 
 
-def open_gguf(file: str) -> "GgufModel":
-    """The model in `file`; without one, the file that `ASSAY_GGUF_MODEL` names."""
-    file = file or setting(GGUF_VARIABLE) or ""
-    if importlib.util.find_spec("xllamacpp") is None:
-        what = "xllamacpp, which runs GGUF files, is not installed: pip install 'agent-assay[gguf]'"
-        raise ProviderError(ProviderFailure.SETTING, what)
-    if not (path := Path(file).expanduser()).is_file():
-        raise UsageError(f"no such GGUF file: {file!r}; use gguf:PATH, or set {GGUF_VARIABLE}")
-    return GgufModel(path)
-
-
 class GgufModel:
-    """A GGUF file. It is loaded on the first call, and answers one prompt at a time."""
+    """The model in `file`, else in the one that `ASSAY_GGUF_MODEL` names: `GgufModel("m.gguf")`.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    It is loaded on the first call, and answers one prompt at a time.
+    """
+
+    def __init__(self, file: str) -> None:
+        file = file or setting(GGUF_VARIABLE) or ""
+        if importlib.util.find_spec("xllamacpp") is None:
+            what = "is not installed: pip install 'agent-assay[gguf]'"
+            raise ProviderError(
+                ProviderFailure.SETTING, f"xllamacpp, which runs GGUF files, {what}"
+            )
+        self._path = Path(file).expanduser()
+        if not self._path.is_file():
+            raise UsageError(f"no such GGUF file: {file!r}; use gguf:PATH, or set {GGUF_VARIABLE}")
         self._lock = threading.Lock()
 
     @property

@@ -172,8 +172,7 @@ def open_provider(
 ) -> CachedProvider:
     """The provider that `spec` names, else `RAG_EVAL_PROVIDER`, else Ollama.
 
-    `spec` is `ollama[:MODEL[@URL]]`, `anthropic[:MODEL]`, `openai:MODEL[@URL]` or `gguf[:FILE]`,
-    `max_cost` a budget in US dollars. `concurrency` is 4 by default, and 1 for a model on this
+    `max_cost` is a budget in US dollars. `concurrency` is 4 by default, and 1 for a model on this
     machine; `timeout` of one attempt 120 s, 600 on this machine, 1800 in this process. Without
     `cache`, replies that are cached are asked for again.
     """

@@ -8,59 +8,91 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
-from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.errors import (
+    RATE_LIMITED,
+    AgentFailure,
+    FailureKind,
+    ProviderError,
+    ProviderFailure,
+    UsageError,
+)
 from assay.llm.providers.provider import Completion, max_tokens_of, setting
-from assay.net.client import EncodingRefused, ResponseTooLarge, open_client
-from assay.net.http import connect_reason
-from assay.net.json import JsonObject
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy, policy_of_process
+from assay.net.client import open_client
+from assay.net.http import classify_http_errors
+from assay.net.json import JsonObject, parse_json
+from assay.net.outbound import UNRESTRICTED, policy_of_process
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import parse_retry_after
 
 MAX_REPLY_BYTES = 8_000_000  # the longest texts are below one percent of it
-OPENAI_URL = "https://api.openai.com/v1"
-OPENAI_KEYS = ("RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY")
-ANTHROPIC_URL = "https://api.anthropic.com"
-ANTHROPIC_KEYS = ("RAG_EVAL_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
-ANTHROPIC_MODEL = "claude-sonnet-4-5"
-OLLAMA_URL = "http://localhost:11434"
-OLLAMA_MODEL = "llama3.1:8b"
 _NEWER_LIMIT = "max_completion_tokens"
 _MIN_CONTEXT, _MAX_CONTEXT = 4096, 131_072
 
 
 class ServiceModel:
-    """A model of a service, asked by one POST; each wire format is a subclass.
+    """A model of a service, asked by one POST: `OpenAIModel("gpt-4o-mini")`; one subclass a format.
 
-    `service` is who answers, for messages, none of which shows the `key`; `hint` is what to do if
-    it cannot be reached, `hint_404` if it has no such model.
+    `spec` is `[MODEL[@URL]]`; what it leaves out comes from the environment, from the first of the
+    variables that is set, or is the default.
     """
 
     kind = ""
+    models: tuple[str, ...] = ()
+    default_model = ""
+    addresses: tuple[str, ...] = ()
+    default_address = ""
+    path = ""
     keys: tuple[str, ...] = ()
-    hint = ""
+    requires_key = True  # at the default address
+    key_header = "Authorization"
+    headers: Mapping[str, str] = {}
+    hint = ""  # if the service cannot be reached
     hint_404 = "check the URL and the model name, {model!r}"
     # Parameters that make replies repeatable, as far as the service allows them.
     sampling: Mapping[str, float] = {"temperature": 0}
 
-    def __init__(
-        self,
-        service: str,
-        url: str,
-        model: str,
-        headers: Mapping[str, str],
-        key: str | None = None,
-        policy: OutboundPolicy = UNRESTRICTED,
-    ) -> None:
-        self._service, self._url, self._model, self._key = service, url, model, key
+    def __init__(self, spec: str, key: str | None = None, address: str | None = None) -> None:
+        model, _, url = spec.partition("@")
+        if "@" in url:  # command lines show in the process list
+            variable = self.addresses[0]
+            raise UsageError(f"a model URL must not have a password here; set {variable} instead")
+        # In a restricted process an address came in a request, and the key is the operator's.
+        policy = policy_of_process() if url else UNRESTRICTED
+        key = key or (None if policy.public_only else setting(*self.keys))
+        given = self._parse(address or url or setting(*self.addresses) or self.default_address)
+        model = model or setting(*self.models) or self.default_model
+        if not model:
+            names = f"{self.kind}:MODEL, or set {self.models[0]}"
+            raise UsageError(f"no model given: use {names}")
+        full = given.geturl().rstrip("/")
+        if key is None and self.requires_key and full == self.default_address:
+            message = f"{self.kind!r} needs a key: set {self.keys[-1]}, or {self.addresses[0]}"
+            raise ProviderError(ProviderFailure.SETTING, message)
+        self._url, self._model, self._key = f"{full}{self.path}", model, key
+        self._service = f"{self.kind} at {given.netloc.rpartition('@')[2]}"
         self.name = f"{self.kind}:{model}"
         # With the address: two endpoints may use one name for two models.
-        self.identity = f"{self.name}@{redact_url(url)}"
+        self.identity = f"{self.name}@{redact_url(self._url)}"
         self._sampling = dict(self.sampling)
         self._limit = "max_tokens"
         # No connection outlives its call, because the next may come from another event loop.
-        sent = {"Connection": "close", **headers}
+        sent = {"Connection": "close", **self.headers}
+        if key:
+            sent[self.key_header] = f"Bearer {key}" if self.key_header == "Authorization" else key
         self._client = open_client(policy, headers=sent, max_bytes=MAX_REPLY_BYTES)
+
+    def _parse(self, url: str) -> SplitResult:
+        """The parts of the service's address; `UsageError` if it is not one."""
+        try:
+            parts = urlsplit(url)
+            _ = parts.port, httpx.URL(url)
+            if parts.scheme in ("http", "https") and parts.hostname:
+                return parts
+        except (ValueError, httpx.InvalidURL):
+            pass
+        got = "a URL with an '@' (not shown)" if "@" in url else repr(url)
+        form = f"an http(s) URL such as {self.default_address}, got {got}"
+        raise UsageError(f"the model URL ({', '.join(self.addresses)}) must be {form}")
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The reply. A parameter that the service refuses by name is left out from then on."""
@@ -94,20 +126,19 @@ class ServiceModel:
     async def _post(self, body: JsonObject) -> Any:
         """The JSON of the response; None for one that is not JSON."""
         try:
-            response = await self._client.post(self._url, json=body)
-        except (ResponseTooLarge, EncodingRefused, httpx.DecodingError) as error:
-            raise _unreadable(f"{self._service} ({error})") from None
-        except httpx.RequestError as error:
-            connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            reason = connect_reason(error) if connecting else type(error).__name__
-            message = f"{self._service} cannot be reached ({reason})"
+            with classify_http_errors():
+                response = await self._client.post(self._url, json=body)
+        except AgentFailure as failure:
+            if failure.kind in (FailureKind.PROTOCOL, FailureKind.INVALID_ANSWER):
+                raise _unreadable(f"{self._service} ({failure})") from None
+            message = f"{self._service} cannot be reached ({failure})"
             message += f"; {self.hint}" if self.hint else ""
             raise ProviderError(ProviderFailure.CONNECTION, message) from None
         if not response.is_success:
             raise self._rejection(response)
         try:
-            return response.json()
-        except (ValueError, RecursionError):
+            return parse_json(response.content)
+        except ValueError:
             return None
 
     def _rejection(self, response: httpx.Response) -> ProviderError:
@@ -117,21 +148,22 @@ class ServiceModel:
             message += f": {said}"
         if status in (401, 403):
             kind = ProviderFailure.REFUSED_KEY
-            message += f"; check {' or '.join(self.keys)}" if self.keys else ""
+            message += f"; check {' or '.join(self.keys)}"
         elif status == 404:
             message += f"; {self.hint_404.format(model=self._model)}"
-        elif status == 429:
+        elif status == RATE_LIMITED:
             kind = ProviderFailure.RATE_LIMIT
         # 408 and 409 are transient at the services that send them; 529 is Anthropic's "overloaded".
         elif status >= 500 or status in (408, 409):
             kind = ProviderFailure.SERVER
-        names = (*self._sampling, _NEWER_LIMIT)
         return ProviderError(
             kind,
             message,
             retry_after=parse_retry_after(response.headers.get("Retry-After")),
             # By the whole text: the message quotes the beginning, or nothing in a private run.
-            refused=tuple(name for name in names if name in response.text),
+            refused=tuple(
+                name for name in (*self._sampling, _NEWER_LIMIT) if name in response.text
+            ),
         )
 
 
@@ -175,39 +207,31 @@ class OpenAIModel(ServiceModel):
     """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
 
     kind = "openai"
-    keys = OPENAI_KEYS
+    models = ("RAG_EVAL_OPENAI_MODEL",)
+    addresses = ("RAG_EVAL_OPENAI_BASE_URL", "OPENAI_BASE_URL")
+    default_address = "https://api.openai.com/v1"
+    path = "/chat/completions"
+    keys = ("RAG_EVAL_OPENAI_API_KEY", "OPENAI_API_KEY")
     sampling: Mapping[str, float] = {"temperature": 0, "seed": 0}
     _read = staticmethod(read_chat_completion)
 
-
-def open_openai(spec: str) -> OpenAIModel:
-    """The model of `MODEL[@URL]`; what is left out comes from the environment."""
-    model, url, policy = _split_spec(spec)
-    model = model or setting("RAG_EVAL_OPENAI_MODEL") or ""
-    if not model:
-        raise UsageError("no model given: use openai:MODEL, or set RAG_EVAL_OPENAI_MODEL")
-    url = url or setting("RAG_EVAL_OPENAI_BASE_URL", "OPENAI_BASE_URL") or OPENAI_URL
-    # In a restricted process the address came in a request, and the key is the operator's.
-    key = None if policy.public_only else setting(*OPENAI_KEYS)
-    if key is None and url == OPENAI_URL:
-        raise ProviderError(
-            ProviderFailure.SETTING,
-            f"OpenAI needs a key: set {OPENAI_KEYS[-1]}; for an endpoint without keys, set "
-            "RAG_EVAL_OPENAI_BASE_URL",
-        )
-    parts = _parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", OPENAI_URL)
-    path = parts.path.rstrip("/") or "/v1"
-    full = parts._replace(path=f"{path}/chat/completions").geturl()
-    service = f"the model service at {parts.netloc.rpartition('@')[2]}"
-    return OpenAIModel(service, full, model, _bearer(key), key, policy)
+    def _parse(self, url: str) -> SplitResult:
+        parts = super()._parse(url)
+        return parts._replace(path=parts.path.rstrip("/") or "/v1")
 
 
 class AnthropicModel(ServiceModel):
     """A model of Anthropic's API, or of a server that implements it."""
 
     kind = "anthropic"
-    keys = ANTHROPIC_KEYS
-    hint_404 = "check the model name, {model!r} (RAG_EVAL_ANTHROPIC_MODEL)"
+    models = ("RAG_EVAL_ANTHROPIC_MODEL",)
+    default_model = "claude-sonnet-4-5"
+    addresses = ("RAG_EVAL_ANTHROPIC_BASE_URL", "ANTHROPIC_BASE_URL")
+    default_address = "https://api.anthropic.com"
+    path = "/v1/messages"
+    keys = ("RAG_EVAL_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
+    key_header = "x-api-key"
+    headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
     @staticmethod
     def _read(reply: Any) -> Completion:
@@ -221,29 +245,26 @@ class AnthropicModel(ServiceModel):
         )
 
 
-def open_anthropic(spec: str, key: str | None = None, address: str | None = None) -> AnthropicModel:
-    """The model of `[MODEL]`; what is left out comes from the environment."""
-    if "@" in spec:
-        raise UsageError("'anthropic:MODEL' takes no URL; set RAG_EVAL_ANTHROPIC_BASE_URL instead")
-    key = key or setting(*ANTHROPIC_KEYS)
-    if key is None:
-        message = f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEYS[-1]}"
-        raise ProviderError(ProviderFailure.SETTING, message)
-    variables = "RAG_EVAL_ANTHROPIC_BASE_URL", "ANTHROPIC_BASE_URL"
-    address = address or setting(*variables) or ANTHROPIC_URL
-    _parse_address(address, ", ".join(variables), ANTHROPIC_URL)
-    model = spec or setting("RAG_EVAL_ANTHROPIC_MODEL") or ANTHROPIC_MODEL
-    headers = {"anthropic-version": "2023-06-01", "x-api-key": key}
-    url = f"{address.rstrip('/')}/v1/messages"
-    return AnthropicModel("Anthropic", url, model, headers, key)
-
-
 class OllamaModel(ServiceModel):
     """A model of an Ollama server."""
 
     kind = "ollama"
+    models = ("RAG_EVAL_OLLAMA_MODEL",)
+    default_model = "llama3.1:8b"
+    addresses = ("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST")
+    default_address = "http://localhost:11434"
+    path = "/api/chat"
+    keys = ("OLLAMA_API_KEY",)
+    requires_key = False
     hint = "start it with 'ollama serve', or choose another with RAG_EVAL_PROVIDER"
     hint_404 = "run 'ollama pull {model}'"
+
+    def _parse(self, url: str) -> SplitResult:
+        if "://" in url:
+            return super()._parse(url)
+        # OLLAMA_HOST is often a bare host, or a port alone.
+        parts = super()._parse(f"http://localhost{url}" if url[0] == ":" else f"http://{url}")
+        return parts if parts.port else parts._replace(netloc=f"{parts.netloc}:11434")
 
     def _body(self, prompt: str, max_tokens: int) -> JsonObject:
         # Ollama silently cuts a prompt that exceeds its context, from the front. So the size is
@@ -269,51 +290,3 @@ class OllamaModel(ServiceModel):
             refused=False,
             cut=reply.get("done_reason") == "length",
         )
-
-
-def open_ollama(spec: str) -> OllamaModel:
-    """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
-    model, url, policy = _split_spec(spec)
-    url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
-    # OLLAMA_HOST is often a bare host, or a port alone.
-    bare = f"localhost{url}" if url.startswith(":") else url
-    parts = _parse_address(
-        bare if "://" in bare else f"http://{bare}", "RAG_EVAL_OLLAMA_BASE_URL", OLLAMA_URL
-    )
-    if parts.port is None and "://" not in bare:
-        parts = parts._replace(netloc=f"{parts.netloc}:11434")
-    full = parts.geturl().rstrip("/")
-    key = None if policy.public_only else setting("OLLAMA_API_KEY")
-    model = model or setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL
-    service = f"Ollama at {redact_url(full)}"
-    return OllamaModel(service, f"{full}/api/chat", model, _bearer(key), key, policy)
-
-
-def _bearer(key: str | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def _parse_address(url: str, variable: str, example: str) -> SplitResult:
-    """The parts of a service's address, or `UsageError`, which names `variable` and `example`."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port, httpx.URL(url)
-        if parts.scheme in ("http", "https") and parts.hostname:
-            return parts
-    except (ValueError, httpx.InvalidURL):
-        pass
-    got = "a URL with an '@' (not shown)" if "@" in url else repr(url)
-    raise UsageError(
-        f"the model URL ({variable}) must be an http(s) URL such as {example}, got {got}"
-    )
-
-
-def _split_spec(spec: str) -> tuple[str, str, OutboundPolicy]:
-    """Model and address of `MODEL@URL`, and which addresses may be called."""
-    model, _, url = spec.partition("@")
-    if "@" in url:  # command lines show in the process list
-        raise UsageError(
-            "a model URL on the command line must not have a password; set "
-            "RAG_EVAL_OLLAMA_BASE_URL or RAG_EVAL_OPENAI_BASE_URL instead"
-        )
-    return model, url, policy_of_process() if url else UNRESTRICTED
