@@ -21,6 +21,7 @@ from assay.run.listing import (
     list_lines,
     newest_of_each_target,
     parse_search,
+    sort_lines,
 )
 from assay.run.trend import oldest_first
 
@@ -158,16 +159,16 @@ def test_a_run_is_compared_with_the_previous_one_of_its_kind(
         (runs / evaluate(target, right)).rename(runs / name)
     index.refresh()
     lines = {line.name: line for line in index.lines()}
-    assert index.change(lines[first]) is None
-    assert index.change(lines[other]) is None
-    change = index.change(lines[worse])
+    assert lines[first].change is None
+    assert lines[other].change is None
+    change = lines[worse].change
     assert change is not None
     assert (change.previous, change.better, change.significant) == (first, False, True)
     assert change.difference < -0.5
-    again = index.change(lines[same])
+    again = lines[same].change
     assert again is not None
     assert (again.previous, again.difference, again.significant) == (worse, 0.0, False)
-    assert index.sort(index.lines(), "change")[0].name == worse
+    assert sort_lines(index.lines(), "change")[0].name == worse
 
 
 def test_the_run_of_a_baseline_has_no_label(

@@ -6,12 +6,8 @@ from typing import Any
 import pytest
 
 from assay.metrics.statistics import Estimate
-from assay.run.listing import COST, RunLine
-from assay.run.trend import (
-    build_trend,
-    is_answer_figure,
-    sample_words,
-)
+from assay.run.listing import RunLine
+from assay.run.trend import build_trend
 
 LINE = RunLine(
     *("0", "complete", "2026-10-01T08:00:00+00:00", "agent"),
@@ -109,7 +105,6 @@ def test_a_run_that_comes_back_to_an_earlier_sample_is_no_change() -> None:
 def test_a_run_in_which_nothing_was_answered_has_no_place() -> None:
     trend = build_trend((point(1), point(2, {"failed": 30})), "ndcg@5")
     assert [each.name for each in trend.points] == ["1"]
-    assert trend.silent == 1
 
 
 def test_those_that_compare_with_the_newest_run_are_known() -> None:
@@ -117,10 +112,3 @@ def test_those_that_compare_with_the_newest_run_are_known() -> None:
     points = (point(1, {"fingerprint": "old"}), point(2, other), point(3))
     trend = build_trend(points, "ndcg@5")
     assert sorted(each.name for each in trend.comparable) == ["2", "3"]
-
-
-def test_figures_are_of_answers_or_not() -> None:
-    assert is_answer_figure("correctness")
-    assert not is_answer_figure("ndcg@5")
-    assert not is_answer_figure(COST)
-    assert sample_words(LINE) == "all 30 queries"

@@ -9,11 +9,10 @@ import os
 import secrets
 import time
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import orjson
@@ -46,7 +45,8 @@ class Call:
     `asked_again` marks a query that had timed out before, and was then asked alone. `message` says
     how a call failed, `status` is the HTTP status of the response, if there was one, and `said`
     what the agent itself said about it. `trial` counts from 1 with repeated questions, and
-    is 0 otherwise; `steps` are the agent's searches, which `steps.jsonl` holds.
+    is 0 otherwise; `steps` are the agent's searches, which `steps.jsonl` holds. `withdrawn` takes
+    an earlier failure back: the query counts as not asked.
     """
 
     query_id: str
@@ -70,6 +70,7 @@ class Call:
     trial: int = 0
     steps: tuple[SearchStep, ...] = ()
     usage: AnswerUsage | None = None
+    withdrawn: bool = False
 
     @property
     def key(self) -> "AskKey":
@@ -80,7 +81,7 @@ class Call:
         """The line of the log."""
         record: JsonObject = {
             "query_id": self.query_id,
-            "status": "ok" if self.failure is None else "failed",
+            "status": WITHDRAWN if self.withdrawn else "ok" if self.failure is None else "failed",
             "at": round(self.at, 3),
             "latency_ms": round(self.latency_ms, 3),
             "attempts": self.attempts,
@@ -136,13 +137,15 @@ class Call:
         """Raises KeyError, TypeError or ValueError if this is not a call record."""
         found = {name: record[name] for name in _FIELDS & record.keys()}
         found |= {"doc_ids": record.get("doc_ids", ()), "at": record["at"], "failure": None}
+        found["withdrawn"] = record["status"] == WITHDRAWN
         if (failure := record.get("failure")) is not None:
             found |= {"failure": failure["kind"], "message": failure["message"]}
             found |= {"said": failure.get("said", ""), "status": failure.get("status")}
         return _call_adapter().validate_python(found)
 
 
-_FIELDS = {each.name for each in fields(Call)} - {"message", "said", "status", "steps"}
+_NOT_IN_RECORD = {"message", "said", "status", "steps", "withdrawn"}
+_FIELDS = {each.name for each in fields(Call)} - _NOT_IN_RECORD
 
 
 @cache
@@ -169,96 +172,76 @@ class CallWriter:
     def __init__(self, path: Path, private: "PrivateTexts | None" = None) -> None:
         self._path = path
         self._private = private
-        self._steps_descriptor: int | None = None
+        self._open: dict[Path, int] = {}  # descriptors
         try:
-            self._descriptor = open_to_append(path)
+            self._open[path] = open_to_append(path)
             try:
-                self._wait_for_lock()
-                _cut_torn_line(path, self._descriptor)
+                for _ in range(_LOCK_TRIES):
+                    if try_lock(self._open[path]):
+                        break
+                    time.sleep(_LOCK_PAUSE)
+                else:
+                    raise RunError(f"another process is writing {path.parent}; wait for its end")
+                _cut_torn_line(path, self._open[path])
             except BaseException:
-                os.close(self._descriptor)
+                os.close(self._open[path])
                 raise
         except OSError as error:
             raise _cannot_write(path, error) from None
-
-    def _wait_for_lock(self) -> None:
-        for _ in range(_LOCK_TRIES):
-            if try_lock(self._descriptor):
-                return
-            time.sleep(_LOCK_PAUSE)
-        folder = self._path.parent
-        raise RunError(f"another process is writing {folder}; wait until it has finished")
 
     def append(self, call: Call) -> None:
         """Write one line and hand it to the operating system at once."""
         # Not synced line by line: that survives a kill too, and a power cut costs the last calls.
         call = call if self._private is None else self._private.withhold(call)
         if call.steps:  # first: a call in the log has its searches, whenever the process dies
-            self._append_steps(step_lines(*call.key, call.steps))
-        self._write(call.to_json())
-
-    def _append_steps(self, lines: bytes) -> None:
-        path = steps_file(self._path)
-        if self._steps_descriptor is None:
-            self._steps_descriptor = open_to_append(path)
-            _cut_torn_line(path, self._steps_descriptor)
-        _append(self._steps_descriptor, lines, path)
+            path = steps_file(self._path)
+            if path not in self._open:
+                self._open[path] = open_to_append(path)
+                _cut_torn_line(path, self._open[path])
+            self._write(path, step_lines(*call.key, call.steps))
+        self._write(self._path, orjson.dumps(call.to_json(), option=orjson.OPT_APPEND_NEWLINE))
 
     def withdraw(self, key: AskKey) -> None:
         """Withdraw a failure that an outage caused: the query counts as not asked."""
         # Another line, because the log is only ever appended to: a kill cannot lose the failure.
         query_id, trial = key
-        record: JsonObject = {
-            "query_id": query_id,
-            "status": WITHDRAWN,
-            "at": 0,
-            "latency_ms": 0,
-            "attempts": 0,
-        }
-        self._write(record | ({"trial": trial} if trial else {}))
+        self.append(Call(query_id, (), 0, 0, trial=trial, withdrawn=True))
 
     def close(self) -> None:
         """Sync the log to disk and release its lock, which is released in any case."""
         try:
-            os.fsync(self._descriptor)
+            os.fsync(self._open[self._path])
         except OSError as error:
             raise _cannot_write(self._path, error) from None
         finally:
-            os.close(self._descriptor)
-            if self._steps_descriptor is not None:
-                os.close(self._steps_descriptor)
+            for descriptor in self._open.values():
+                os.close(descriptor)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        try:
+    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
+        # The error that ended the block says what is wrong, and not one of closing.
+        with suppress(RunError) if kind else nullcontext():
             self.close()
-        except RunError:
-            if kind is None:  # else the error that ended the block says what is wrong
-                raise
 
-    def _write(self, record: JsonObject) -> None:
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        _append(self._descriptor, line, self._path)
-
-
-def _append(descriptor: int, content: bytes, path: Path) -> None:
-    written = os.write(descriptor, content)
-    if written != len(content):  # a disk that fills up takes a part of the line
-        os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
-        raise OSError(f"{path} accepted only {written} of {len(content)} bytes")
+    def _write(self, path: Path, content: bytes) -> None:
+        descriptor = self._open[path]
+        written = os.write(descriptor, content)
+        if written != len(content):  # a disk that fills up takes a part of the line
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+            raise OSError(f"{path} accepted only {written} of {len(content)} bytes")
 
 
 def _cut_torn_line(path: Path, descriptor: int) -> None:
     end = max((end for end, _ in complete_lines(path)), default=0)
     if end != os.fstat(descriptor).st_size:
         os.ftruncate(descriptor, end)
+
+
+def _cannot_write(path: Path, error: OSError) -> RunError:
+    remedy = "make its folder writable, or continue a copy of the run"
+    return RunError(f"cannot write {path}: {error.strerror}; {remedy}")
 
 
 class CallLog:
@@ -274,13 +257,15 @@ class CallLog:
         self._offsets: dict[AskKey, int] = {}
         self._steps = StepLog(steps_file(path))
         self.elapsed = 0.0
-        if path.exists():
-            for offset, call, withdrawn in _records(path):
-                if withdrawn:
-                    self._offsets.pop(call.key, None)
-                else:
-                    self._offsets[call.key] = offset
-                self.elapsed = max(self.elapsed, call.at)
+        lines = complete_lines(path) if path.exists() else ()
+        for number, (end, line) in enumerate(lines, start=1):
+            if (call := _read_call(line)) is None:
+                remedy = "delete that line and resume the run to repeat its query"
+                raise RunError(f"{path}:{number}: not a call record; {remedy}")
+            self._offsets[call.key] = end - len(line)
+            if call.withdrawn:
+                del self._offsets[call.key]
+            self.elapsed = max(self.elapsed, call.at)
 
     def __contains__(self, query: Query) -> bool:
         return (query.id, query.trial) in self._offsets
@@ -290,13 +275,10 @@ class CallLog:
 
     def read(self, queries: Iterable[Query]) -> Iterator[Call | None]:
         """The last call of each query, in the order asked for; None if there is none."""
-        if not self._path.exists():
-            yield from (None for _ in queries)
-            return
-        with open_file(self._path) as lines:
+        with open_file(self._path) if self._offsets else nullcontext() as lines:
             for query in queries:
                 offset = self._offsets.get((query.id, query.trial))
-                if offset is None:
+                if lines is None or offset is None:
                     yield None
                     continue
                 lines.seek(offset)
@@ -312,9 +294,10 @@ def first_failure(path: Path) -> str:
 
     Calls of a target that was lost are withdrawn from the results, and only the log has them.
     """
-    calls = (call for _, call, _ in _records(path)) if path.exists() else ()
-    failed = next((call for call in calls if call.failure is not None), None)
-    return f"{failed.failure}: {with_quote(failed.message, failed.said)}" if failed else ""
+    for _, line in complete_lines(path) if path.exists() else ():
+        if (call := _read_call(line)) is not None and call.failure is not None:
+            return f"{call.failure}: {with_quote(call.message, call.said)}"
+    return ""
 
 
 def steps_file(calls: Path) -> Path:
@@ -322,35 +305,11 @@ def steps_file(calls: Path) -> Path:
     return calls.with_name(calls.name.replace("calls", "steps", 1))
 
 
-def _cannot_write(path: Path, error: OSError) -> RunError:
-    return RunError(
-        f"cannot write {path}: {error.strerror}; make its folder writable, or continue a copy of "
-        "the run"
-    )
-
-
-def _records(path: Path) -> Iterator[tuple[int, Call, bool]]:
-    """The calls, each with the offset of its line and whether it was withdrawn."""
-    for number, (end, line) in enumerate(complete_lines(path), start=1):
-        try:
-            call, withdrawn = _read_record(line)
-        except _NO_RECORD:
-            raise RunError(
-                f"{path}:{number}: not a call record; delete that line and resume the run "
-                "to repeat its query"
-            ) from None
-        yield end - len(line), call, withdrawn
-
-
-_NO_RECORD = (KeyError, TypeError, ValueError)
-
-
-def _read_record(line: bytes) -> tuple[Call, bool]:
-    """The call, and whether it was withdrawn. Raises one of `_NO_RECORD`."""
-    record = parse_object(line)
-    if record is None:
-        raise ValueError
-    return Call.from_json(record), record["status"] == WITHDRAWN
+def _read_call(line: bytes) -> Call | None:
+    """None for a line that is no record of a call."""
+    with suppress(KeyError, TypeError, ValueError):
+        return Call.from_json(parse_object(line) or {})
+    return None
 
 
 class CallTail:
@@ -372,10 +331,9 @@ class CallTail:
         with suppress(FileNotFoundError, UnreadableFile):
             for end, line in complete_lines(self._path, self._offset):
                 self._offset = end
-                with suppress(*_NO_RECORD):
-                    call, withdrawn = _read_record(line)
-                    self.withdrawn += withdrawn
-                    calls += [] if withdrawn else [call]
+                if (call := _read_call(line)) is not None:
+                    self.withdrawn += call.withdrawn
+                    calls += [] if call.withdrawn else [call]
                 if end >= limit:
                     break
         return calls
@@ -425,6 +383,7 @@ class PrivateTexts:
             trial=call.trial,
             steps=tuple(replace(step, query="", tool="") for step in steps),
             usage=call.usage,
+            withdrawn=call.withdrawn,
         )
 
     def restore(self, call: Call) -> Call:

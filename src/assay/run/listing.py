@@ -23,8 +23,9 @@ from assay.metrics.metric import parse_metric
 from assay.metrics.statistics import Estimate, student_t
 from assay.net.json import is_extreme
 from assay.net.redact import printable
+from assay.run.answers import AnswerStatistic
 from assay.run.folder import RunFolder
-from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState
+from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState, Statistic
 from assay.run.report_file import read_scores
 from assay.run.title import COST_TAG, described_settings
 from assay.text import parse_time
@@ -38,6 +39,19 @@ _LATEST = 2.0**33  # the year 2242; a foreign header may have a date that no cal
 # When `run.json` and `report.json` were written, and `running` while the run goes on.
 Signature = tuple[int, int, str]
 _Scores = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """A run against the previous comparable run of its target.
+
+    `significant` is that of a paired t-test at 0.05: quick enough for a list of thousands.
+    """
+
+    previous: str
+    difference: float
+    better: bool
+    significant: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ class RunLine:
     branch: str | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
-    tags: Mapping[str, str] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
     note: str | None = None
     process: int | None = None
     baseline_of: str | None = None
@@ -71,18 +85,17 @@ class RunLine:
     mean: float | None = None
     low: float | None = None
     high: float | None = None
-    ceiling: float | None = None
     queries: int | None = None
     failed: int | None = None
     gates: int | None = None
     gates_failed: int | None = None
     latency_p50: float | None = None
     latency_p95: float | None = None
-    trouble: str | None = None
     values: Mapping[str, Estimate] = field(default_factory=dict)  # every figure, by name
     bounds: Mapping[str, float] = field(default_factory=dict)  # of gates, by their figure
     answers_by: str = ""  # how answers were measured; empty if they were not
     damage: str = ""  # of a run that cannot be read
+    change: RunChange | None = None  # None for the first run, and where no index looked for one
 
     @property
     def branch_title(self) -> str:
@@ -100,6 +113,12 @@ class RunLine:
         return (self.queries or 0) - (self.failed or 0)
 
     @property
+    def sample(self) -> str:
+        """Which queries it was asked: all of them, or a sample with its seed."""
+        asked = f"{self.queries or 0:,} queries"
+        return f"all {asked}" if self.seed is None else f"a sample of {asked} (seed {self.seed})"
+
+    @property
     def comparable(self) -> tuple[object, ...]:
         """Equal for runs that were asked the same queries on the same data, measured in one way."""
         data = (self.dataset, self.split, self.fingerprint, self.queries, self.seed)
@@ -114,8 +133,6 @@ class RunLine:
             return self.state, "bad" if self.state == RunState.DAMAGED else "plain"
         if self.gates_failed:
             return "gate failed", "bad"
-        if self.trouble:
-            return "not judged", "plain"
         return ("passed", "good") if self.gates else ("", "")
 
 
@@ -146,29 +163,24 @@ def _term(found: re.Match[str]) -> Callable[[RunLine], bool]:
         return lambda line: value in (getattr(line, key) or "").lower()
     if key == "gate":
         return lambda line: bool(line.gates) and bool(line.gates_failed) == (value == "failed")
-    if key == "state":
-        return lambda line: line.state.startswith(value)
     if key == "since":
-        since = parse_since(value).timestamp()
+        since = _parse_since(value).timestamp()
         return lambda line: line.moment >= since
     if key == "failed":  # it ended early, or a gate or a query failed
-        return lambda line: (
-            line.state not in (RunState.COMPLETE, RunState.RUNNING)
-            or (line.state == RunState.COMPLETE and bool(line.gates_failed or line.failed))
-        )
+        usual = (RunState.COMPLETE, RunState.RUNNING)
+        return lambda line: line.state not in usual or bool(line.gates_failed or line.failed)
     words = found[0].strip('"').lower()
     return lambda line: words in " ".join(getattr(line, n) or "" for n in _WORD_FIELDS).lower()
 
 
-def parse_since(text: str) -> datetime:
+def _parse_since(text: str) -> datetime:
     """`7d`, `12h`, `2026-11-01` or an ISO 8601 time; UTC if no zone is named."""
-    if age := _AGE.fullmatch(text.strip()):
-        try:
-            return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
-        except OverflowError:
-            return datetime(1, 1, 2, tzinfo=UTC)
     try:
+        if age := _AGE.fullmatch(text.strip()):
+            return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         return parse_time(text.strip())
+    except OverflowError:
+        return datetime(1, 1, 2, tzinfo=UTC)
     except ValueError:
         raise UsageError(
             f"since {text!r} is not a time; write, for example: 2026-11-01, "
@@ -180,14 +192,12 @@ _SORTS: Mapping[str, Callable[[RunLine], Any]] = {
     "when": attrgetter("name"),
     "label": lambda line: line.label and line.label.lower(),
     "target": lambda line: line.target and line.target.lower(),
-    "dataset": attrgetter("dataset"),
-    "branch": attrgetter("branch"),
-    "mean": attrgetter("mean"),
+    "change": lambda line: line.change and line.change.difference,
     "answers": attrgetter("correctness"),
-    "failed": attrgetter("failed"),
     "p50": attrgetter("latency_p50"),
     "p95": attrgetter("latency_p95"),
     "verdict": lambda line: line.verdict[0],
+    **{name: attrgetter(name) for name in ("dataset", "branch", "mean", "failed")},
 }
 
 
@@ -251,12 +261,11 @@ def _read_line(run: RunFolder, signature: Signature) -> RunLine:
     _, has_report, state = signature
     line = RunLine(run.name, RunState.DAMAGED)
     try:
-        header = run.read_header()
-        line = _with_header(line, header)
+        line = _with_header(line, run.read_header())
         if not has_report:
             return replace(line, state=state or RunState.UNFINISHED)
         report = run.read_report()
-        return replace(_with_report(line, header, report), state=state or report.state)
+        return replace(_with_report(line, report), state=state or report.state)
     except (AssayError, OSError) as error:
         return replace(line, damage=str(error))
 
@@ -286,52 +295,45 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         branch=git.branch,
         git_commit=git.commit,
         git_dirty=git.dirty,
-        tags=header.tags or None,
+        tags=header.tags,
         note=header.note,
         process=header.process,
         baseline_of=header.baseline_of,
     )
 
 
-def _with_report(line: RunLine, header: RunHeader, report: Report) -> RunLine:
+def _with_report(line: RunLine, report: Report) -> RunLine:
     metric, score = next(iter(report.statistics.items()))
-    answered, answers = report.summary.successful_queries > 0, report.answers
-    values = {
-        name: Estimate(score.mean, score.low, score.high)
-        for statistics in (report.statistics, answers.statistics if answers else {})
-        for name, score in statistics.items()
-    }
+    answers, latency = report.answers, report.latency_ms
+    statistics: dict[str, Statistic | AnswerStatistic] = {**report.statistics}
+    statistics |= answers.statistics if answers else {}
+    values = {name: Estimate(row.mean, row.low, row.high) for name, row in statistics.items()}
+    answered = report.summary.successful_queries > 0
+    if answered:
+        values |= {LATENCY: Estimate(latency.p50), SLOW: Estimate(latency.p95)}
+    with suppress(KeyError, ValueError):
+        cost = float(line.tags[COST])
+        if cost >= 0 and not is_extreme(cost):
+            values[COST] = Estimate(cost)
+    spending = answers.judge.spending if answers and answers.judge else None
+    if spending and spending.cost is not None:
+        values[JUDGE_COST] = Estimate(spending.cost)
     return replace(
         line,
         metric=metric,
         mean=score.mean,
         low=score.low,
         high=score.high,
-        ceiling=score.ceiling,
         queries=report.summary.total_queries,
         failed=report.summary.failed_queries,
         gates=len(report.gates),
         gates_failed=sum(not gate.passed for gate in report.gates),
-        latency_p50=report.latency_ms.p50 if answered else None,
-        latency_p95=report.latency_ms.p95 if answered else None,
-        trouble=answers.trouble if answers else None,
-        values=values | {name: Estimate(amount) for name, amount in _amounts(header, report)},
+        latency_p50=latency.p50 if answered else None,
+        latency_p95=latency.p95 if answered else None,
+        values=values,
         bounds=dict(_bounds(report)),
         answers_by=f"{answers.correctness_by} {answers.references}" if answers else "",
     )
-
-
-def _amounts(header: RunHeader, report: Report) -> Iterator[tuple[str, float]]:
-    if report.summary.successful_queries:
-        yield LATENCY, report.latency_ms.p50
-        yield SLOW, report.latency_ms.p95
-    with suppress(KeyError, ValueError):
-        cost = float(header.tags[COST])
-        if cost >= 0 and not is_extreme(cost):
-            yield COST, cost
-    judge = report.answers.judge if report.answers else None
-    if judge and judge.spending and judge.spending.cost is not None:
-        yield JUDGE_COST, judge.spending.cost
 
 
 def _bounds(report: Report) -> Iterator[tuple[str, float]]:
@@ -347,19 +349,6 @@ def _bounds(report: Report) -> Iterator[tuple[str, float]]:
 # --- the index that the web UI keeps in memory ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RunChange:
-    """A run against the previous comparable run of its target.
-
-    `significant` is that of a paired t-test at 0.05: quick enough for a list of thousands.
-    """
-
-    previous: str
-    difference: float
-    better: bool
-    significant: bool
-
-
 class _ReadRun(NamedTuple):
     signature: Signature  # of the files when they were read
     line: RunLine
@@ -372,7 +361,6 @@ class RunIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._runs: dict[str, _ReadRun] = {}
-        self._changes: dict[str, RunChange] = {}
         self._lock = Lock()
 
     def refresh(self) -> None:
@@ -381,13 +369,20 @@ class RunIndex:
             found = _signatures(self._folder)
             if found == {name: run.signature for name, run in self._runs.items()}:
                 return
-            runs = {}
+            runs: dict[str, _ReadRun] = {}
+            last: dict[tuple[object, ...], _ReadRun] = {}
             for name, signature in sorted(found.items()):
-                known = self._runs.get(name)
-                same = known is not None and known.signature == signature
-                runs[name] = known if known and same else _read_run(self._folder / name, signature)
+                run = self._runs.get(name)
+                if run is None or run.signature != signature:
+                    run = _read_run(self._folder / name, signature)
+                line = run.line
+                if line.state == RunState.COMPLETE and line.mean is not None and line.answered:
+                    key = (line.target, *line.comparable)
+                    change = _change(last[key], run) if key in last else None
+                    run = last[key] = run._replace(line=replace(line, change=change))
+                runs[name] = run
             # Another dictionary, not a changed one: others may be reading the one before.
-            self._runs, self._changes = runs, _changes(runs.values())
+            self._runs = runs
 
     def lines(self, matches: Callable[[RunLine], bool] | None = None) -> list[RunLine]:
         """The runs that match, newest first."""
@@ -398,32 +393,35 @@ class RunIndex:
         """The run of that name."""
         return run.line if (run := self._runs.get(name)) else None
 
-    def change(self, line: RunLine) -> RunChange | None:
-        """The run against the previous comparable one of its target; None for the first."""
-        return self._changes.get(line.name)
-
-    def sort(self, lines: Iterable[RunLine], by: str) -> list[RunLine]:
-        """As `sort_lines`, which does not know `change`."""
-        changes = self._changes
-
-        def difference(line: RunLine) -> float | None:
-            return changes[line.name].difference if line.name in changes else None
-
-        return sort_lines(lines, by, difference if by.removeprefix("-") == "change" else None)
-
     def of_process(self, process: int, since: str) -> RunLine | None:
         """The first run that a process made at `since` or later, other than a baseline's.
 
         Process ids are reused, and within one second a baseline may have the first name.
         """
-        made = self.lines(
-            lambda line: (
-                line.process == process
-                and (line.started or "") >= since
-                and line.baseline_of is None
-            )
-        )
-        return made[-1] if made else None
+        own = self.lines(lambda line: line.process == process and line.baseline_of is None)
+        return next((line for line in reversed(own) if (line.started or "") >= since), None)
+
+
+def _read_run(folder: Path, signature: Signature) -> _ReadRun:
+    run, scores = RunFolder(folder), list[float]()
+    line = _read_line(run, signature)
+    if line.metric is not None and (line.queries or 0) <= MAX_SCORES:
+        with suppress(AssayError, OSError, TypeError, ValueError):  # opening it says what is wrong
+            scores = read_scores(run.report_file, parse_metric(line.metric).key)
+    return _ReadRun(signature, line, np.array(scores, np.float32))
+
+
+def _change(before: _ReadRun, run: _ReadRun) -> RunChange:
+    difference = (run.line.mean or 0.0) - (before.line.mean or 0.0)
+    is_better = improvement(parse_figure(run.line.metric or ""), difference) > 0
+    is_significant = False
+    if before.scores.size == run.scores.size >= 2:
+        # A t-test in place of the randomization test of `compare`, which takes milliseconds a run.
+        steps = run.scores - before.scores
+        error = float(steps.std(ddof=1)) / math.sqrt(steps.size)
+        bound = student_t(steps.size - 1, 0.025) * error
+        is_significant = abs(float(steps.mean())) > bound
+    return RunChange(before.line.name, difference, is_better, is_significant)
 
 
 def group_lines(lines: Iterable[RunLine]) -> list[list[RunLine]]:
@@ -443,41 +441,3 @@ def newest_of_each_target(lines: Iterable[RunLine]) -> list[RunLine]:
     groups = group_lines(lines)
     newest = [([line for line in group if line.answered] or group)[0] for group in groups]
     return sorted(newest, key=attrgetter("name"))
-
-
-def _read_run(folder: Path, signature: Signature) -> _ReadRun:
-    run, scores = RunFolder(folder), list[float]()
-    line = _read_line(run, signature)
-    if line.metric is not None and (line.queries or 0) <= MAX_SCORES:
-        with suppress(AssayError, OSError, TypeError, ValueError):  # opening it says what is wrong
-            scores = read_scores(run.report_file, parse_metric(line.metric).key)
-    return _ReadRun(signature, line, np.array(scores, np.float32))
-
-
-def _changes(runs: Iterable[_ReadRun]) -> dict[str, RunChange]:
-    """Each complete run against the one before it; `runs` are oldest first."""
-    last: dict[tuple[object, ...], _ReadRun] = {}
-    changes = {}
-    for run in runs:
-        line = run.line
-        if line.state != RunState.COMPLETE or line.mean is None or not line.answered:
-            continue
-        key = (line.target, *line.comparable)
-        if (before := last.get(key)) is not None:
-            difference = line.mean - (before.line.mean or 0.0)
-            better = improvement(parse_figure(line.metric or ""), difference) > 0
-            significant = _differs(before.scores, run.scores)
-            changes[line.name] = RunChange(before.line.name, difference, better, significant)
-        last[key] = run
-    return changes
-
-
-def _differs(before: _Scores, after: _Scores) -> bool:
-    if before.size != after.size or after.size < 2:
-        return False
-    # The t-test stands in for the randomization test of `compare`, which takes milliseconds a run.
-    steps = after - before
-    spread = float(steps.std(ddof=1)) / math.sqrt(steps.size)
-    if spread == 0:
-        return bool(steps.any())
-    return abs(float(steps.mean())) / spread > student_t(steps.size - 1, 0.025)

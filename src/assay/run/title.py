@@ -4,7 +4,7 @@ Ten runs of one target on ten branches all have the same name; their labels, bra
 settings tell them apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from assay.run.config import settings
 from assay.run.models import RunHeader
@@ -19,40 +19,55 @@ _SAMPLE = ("top_k", "num_queries", "seed")
 _NOT_SETTINGS = frozenset(
     {"target", "dataset", "columns", "label", "tags", "note", "compare_to", "baseline", "gates"}
     | {"concurrency", "timeout", "retries", "warm_up", "private", "track"}
-    | {"allow_first_run", "fail_on_regression"}
-    | {*_SAMPLE}
+    | {"allow_first_run", "fail_on_regression", *_SAMPLE}
 )
 
 
 def distinguish(headers: Sequence[RunHeader]) -> list[str]:
     """A name for each run, different for each: its target, and in brackets what else differs.
 
-    Label, branch, tags and sample; between runs of one target also its settings and those of a
-    built-in retriever; then the commit, and the time only if nothing else tells two apart.
+    That is label, branch, tags, sample and settings, between runs of one target; then the commit,
+    and the time only if nothing else tells two apart.
     """
-    targets = [header.target.title for header in headers]
-    common, own = [_common_facts(h) for h in headers], [_own_facts(h) for h in headers]
+    targets, every = [h.target.title for h in headers], [_facts(header) for header in headers]
     chosen = []
-    for place, target in enumerate(targets):
-        alike = [facts for other, facts in zip(targets, own, strict=True) if other == target]
-        words = [*_differing(common[place], common), *_differing(own[place], alike)]
-        chosen.append([word for word in words[:_MAX_FACTS] if word])
+    for target, facts in zip(targets, every, strict=True):
+        alike = [other for name, other in zip(targets, every, strict=True) if name == target]
+        words = [facts[name] for name in differing(alike) if facts.get(name)]
+        chosen.append(words[:_MAX_FACTS])
     for last in zip(*map(_last_facts, headers), strict=True):  # all commits, all minutes, …
         names = [(target, *words) for target, words in zip(targets, chosen, strict=True)]
         for place, name in enumerate(names):
             if len({fact for other, fact in zip(names, last, strict=True) if other == name}) > 1:
-                chosen[place] = [*chosen[place], last[place]]
-    shown = [", ".join(filter(None, words)) for words in chosen]
-    return [f"{t} ({words})" if words else t for t, words in zip(targets, shown, strict=True)]
+                chosen[place] = [*chosen[place], *filter(None, [last[place]])]
+    shown = zip(targets, map(", ".join, chosen), strict=True)
+    return [f"{target} ({words})" if words else target for target, words in shown]
 
 
-def _differing(facts: dict[str, str], among: Sequence[dict[str, str]]) -> list[str]:
-    """The facts of one run that are not the same in all these runs."""
-    names = dict.fromkeys(name for other in among for name in other)
-    differing = [n for n in names if len({other.get(n, "") for other in among}) > 1]
+def differing(every: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of the facts that are not the same in all runs."""
+    names = dict.fromkeys(name for facts in every for name in facts)
+    found = [name for name in names if len({facts.get(name, "") for facts in every}) > 1]
     # What the retriever recorded says the same as the options that were given, in other words.
-    given = [name for name in differing if not name.startswith("retriever ")]
-    return [facts.get(name, "") for name in given or differing]
+    if any(name in settings() and name not in _NOT_SETTINGS for name in found):
+        found = [name for name in found if not name.startswith("retriever ")]
+    return found
+
+
+def _facts(header: RunHeader) -> dict[str, str]:
+    found = {"label": _cut(header.label or ""), "branch": _cut(header.repository.branch or "")}
+    tags = sorted(header.tags.items())
+    found |= {f"tag {key}": f"{key}={_cut(value)}" for key, value in tags if key != COST_TAG}
+    found |= {name: _setting(name, header) for name in _SAMPLE} | described_settings(header)
+    found.pop("agent", None)
+    track = "" if header.track == "undeclared" else f"{header.track} track"
+    version = found.pop("assay", "")
+    return {**found, "track": track, "assay": version}
+
+
+def _last_facts(header: RunHeader) -> list[str]:
+    started = header.started.replace("T", " ")
+    return [header.repository.short_commit, started[:16], started[:19], f"process {header.process}"]
 
 
 def described_settings(header: RunHeader) -> dict[str, str]:
@@ -74,33 +89,12 @@ def comparison_title(names: Sequence[str]) -> str:
     return f"{' and '.join(names[1:])} against {names[0]}"
 
 
-def _common_facts(header: RunHeader) -> dict[str, str]:
-    found = {"label": _cut(header.label or "")}
-    found["branch"] = _cut(header.repository.branch or "")
-    tags = sorted(header.tags.items())
-    found |= {f"tag {key}": f"{key}={_cut(value)}" for key, value in tags if key != COST_TAG}
-    return found | {name: _setting(name, header) for name in _SAMPLE}
-
-
-def _own_facts(header: RunHeader) -> dict[str, str]:
-    found = described_settings(header)
-    found.pop("agent", None)
-    version = found.pop("assay", "")
-    track = "" if header.track == "undeclared" else f"{header.track} track"
-    return {**found, "track": track, "assay": version}
-
-
-def _last_facts(header: RunHeader) -> list[str]:
-    started = header.started.replace("T", " ")
-    return [header.repository.short_commit, started[:16], started[:19], f"process {header.process}"]
-
-
 def _setting(name: str, header: RunHeader) -> str:
     setting, value = settings()[name], getattr(header.config, name)
     if value == setting.default:
         return f"{setting.flag} {value}" if setting.kind in (int, float) and value else ""
     if setting.kind is bool:
-        return setting.flag if value else setting.flag.replace("--", "--no-", 1)
+        return setting.flag if value else setting.negative_flag
     return f"{setting.flag} {_cut(setting.format(value).replace(chr(10), ' '))}"
 
 

@@ -84,7 +84,7 @@ async def run_page(request: Request) -> Response:
         run=run,
         tab=tab,
         line=line,
-        change=ui.index.change(line),
+        change=line.change,
         again=repeat_query(run.report.config),
         others=others,
     )

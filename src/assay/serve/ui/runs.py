@@ -20,7 +20,7 @@ from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search, sort_lines
 from assay.run.models import RunState
-from assay.run.trend import TargetTrend, build_trend, is_score, oldest_first, sample_words
+from assay.run.trend import TargetTrend, build_trend, is_score, oldest_first
 from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.grade import grade_runs
 
@@ -70,10 +70,9 @@ async def runs_page(request: Request) -> Response:
     except UsageError as error:
         problem = str(error)
     found = ui.index.lines(search)
-    changes = [(line, ui.index.change(line)) for line in found]
     chips = {
         "gate failed": [line for line in found if line.gates_failed],
-        "got worse": [line for line, c in changes if c and c.significant and not c.better],
+        "got worse": [x for x in found if (c := x.change) and c.significant and not c.better],
         "with answers": [line for line in found if line.answers_by],
         "incomplete": [line for line in found if line.state != RunState.COMPLETE],
         "has failures": [line for line in found if line.failed],
@@ -87,7 +86,6 @@ async def runs_page(request: Request) -> Response:
         chips={"": len(found)} | {name: len(lines) for name, lines in chips.items()},
         total=len(ui.index.lines()),
         folder=ui.runs,
-        change_of=ui.index.change,
     )
     if asked["view"] == "board":
         newest = oldest_first(newest_of_each_target(shown))
@@ -96,7 +94,7 @@ async def runs_page(request: Request) -> Response:
     if asked["view"] == "groups":
         return page("groups.html", groups=group_lines(shown)[:_MAX_GROUPS])
     sort = request.query_params.get("sort", "-when")
-    return _list_page(page, request, ui.index.sort(shown, sort), sort, asked["metric"])
+    return _list_page(page, request, sort_lines(shown, sort), sort, asked["metric"])
 
 
 def _list_page(
@@ -152,7 +150,7 @@ async def act_on_chosen(request: Request) -> Response:
         return await grade_runs(request, lines, asked.get("query", ""))
     if asked.get("do") == "export":
         return download(await asyncio.to_thread(_table, ui, names), "runs.csv", "text/csv")
-    change = ui.index.change(lines[0])
+    change = lines[0].change
     if len(names) == 1 and change is not None:
         names = [change.previous, *names]
     return RedirectResponse(f"/compare?{urlencode([('run', name) for name in names])}", 303)
@@ -220,7 +218,6 @@ def _trend_page(ui: Ui, request: Request) -> Response:
         figures=figures,
         branches=sorted({point.branch_title for point in every}),
         newest_of_branches=_newest_of_branches,
-        sample_words=sample_words,
     )
 
 
