@@ -14,18 +14,18 @@ from assay.evaluation.leaderboard import make_board
 from assay.metrics.statistics import Estimate
 from assay.report.html import IN_FILE
 from assay.report.html_comparison import (
-    ComparedSide,
     ComparePage,
     compare_page,
     render_compare_file,
 )
 from assay.report.terminal import verdict
+from assay.run.comparison import ComparedRun
 
 RATE = "hallucination_rate"
 
 
 def compared(a: Run, *others: Run, dataset: Dataset | None = None, metric: str = "") -> ComparePage:
-    sides = [ComparedSide.read(run.folder) for run in (a, *others)]
+    sides = [ComparedRun.read(run.folder, keep_rows=True) for run in (a, *others)]
     figures = [metric] if metric else []
     comparisons = [compare_runs(a, other, figures) for other in others]
     return compare_page(sides, comparisons, dataset).choose(0, metric)
@@ -33,7 +33,7 @@ def compared(a: Run, *others: Run, dataset: Dataset | None = None, metric: str =
 
 @pytest.fixture(scope="module")
 def page(hostile_run: Run, plain_run: Run, hostile_dataset: Dataset) -> Page:
-    sides = [ComparedSide.read(run.folder) for run in (plain_run, hostile_run)]
+    sides = [ComparedRun.read(run.folder, keep_rows=True) for run in (plain_run, hostile_run)]
     comparison = compare_runs(plain_run, hostile_run)
     return read_page(render_compare_file(compare_page(sides, [comparison], hostile_dataset)))
 
@@ -99,7 +99,8 @@ def test_documents_are_counted_over_runs_and_those_that_b_lost_come_first(
 def test_several_runs_are_compared_with_the_first_and_each_can_be_chosen(
     plain_run: Run, hostile_run: Run
 ) -> None:
-    sides = [ComparedSide.read(run.folder) for run in (plain_run, hostile_run, plain_run)]
+    runs = (plain_run, hostile_run, plain_run)
+    sides = [ComparedRun.read(run.folder, keep_rows=True) for run in runs]
     comparisons = [compare_runs(plain_run, run) for run in (hostile_run, plain_run)]
     assert [compare_page(sides, comparisons).choose(chosen).outcome for chosen in (0, 1)] == [
         "got worse",
@@ -117,7 +118,7 @@ def test_settings_that_differ_are_listed(plain_run: Run, hostile_run: Run) -> No
 
 
 def test_runs_are_called_by_their_labels_and_else_told_apart(plain_run: Run) -> None:
-    side = ComparedSide.read(plain_run.folder)
+    side = ComparedRun.read(plain_run.folder, keep_rows=True)
     older = side.header.model_copy(update={"started": "2020-01-02T03:04:05+00:00"})
     comparison = compare_runs(plain_run, plain_run)
     page = compare_page([replace(side, header=older), side], [comparison])

@@ -8,7 +8,7 @@ from assay.errors import RunError
 from assay.metrics.metric import MRR
 from assay.metrics.statistics import holm, queries_needed
 from assay.run.comparison import ComparedRun, compare_reports, compare_with_each
-from assay.run.models import Comparison, PairedResult, Report
+from assay.run.models import Comparison, PairedResult, Report, RunHeader
 
 BASE: dict[str, Any] = {
     "state": "complete",
@@ -51,9 +51,13 @@ BASE: dict[str, Any] = {
 }
 
 
+_SHARED = ("config", "target", "track", "dataset", "started", "versions")
+HEADER = RunHeader.model_validate({name: BASE[name] for name in _SHARED})
+
+
 def run(values: list[float], key: str = "ndcg_at_5", **changes: Any) -> ComparedRun:
     scores = {f"q{i}": {key: value} for i, value in enumerate(values)}
-    return ComparedRun(Report.model_validate({**BASE, **changes}), scores)
+    return ComparedRun("run", Report.model_validate({**BASE, **changes}), HEADER, scores)
 
 
 def first_of(comparison: Comparison) -> PairedResult:
@@ -74,7 +78,7 @@ def test_several_systems_are_corrected_together() -> None:
 
 
 def test_runs_without_a_common_query_are_refused() -> None:
-    other = ComparedRun(run(LOW).report, {"other": {"ndcg_at_5": 1.0}})
+    other = replace(run(LOW), scores={"other": {"ndcg_at_5": 1.0}})
     with pytest.raises(RunError, match="no query in common"):
         compare_reports(run(LOW), other)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assay.run.models import RunHeader
-from assay.run.title import comparison_title, described_settings, distinguish
+from assay.run.title import described_settings, distinguish
 
 
 def header(
@@ -91,11 +91,6 @@ def test_runs_are_called_by_what_differs_between_them(
     headers: list[RunHeader], names: list[str]
 ) -> None:
     assert distinguish(headers) == names
-
-
-def test_a_comparison_is_called_by_its_runs() -> None:
-    assert comparison_title(["a", "b"]) == "b against a"
-    assert comparison_title(["a", "b", "c", "d"]) == "3 runs against a"
 
 
 def test_what_may_change_a_score_is_described_and_nothing_else() -> None:

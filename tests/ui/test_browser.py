@@ -13,7 +13,8 @@ from tests.ui.conftest import running
 from tests.ui.test_pages import names
 
 from assay import compare_runs
-from assay.report.html_comparison import ComparedSide, compare_page, render_compare_file
+from assay.report.html_comparison import compare_page, render_compare_file
+from assay.run.comparison import ComparedRun
 from assay.run.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def test_the_files_are_accessible_too(
     browser: "Browser", runs: Path, answer_runs: Path, tmp_path: Path, axe: str, size: str
 ) -> None:
     first, third = (RunFolder(runs / names(runs, name)[0]) for name in ("first", "third"))
-    sides = [ComparedSide.read(folder) for folder in (first, third)]
+    sides = [ComparedRun.read(folder, keep_rows=True) for folder in (first, third)]
     file = tmp_path / "comparison.html"
     file.write_text(render_compare_file(compare_page(sides, [compare_runs(first, third)])))
     answers = answer_runs / names(answer_runs, "liar")[0] / "report.html"

@@ -206,18 +206,17 @@ def compare(
             "assay runs"
         )
     figures = [parse_figure(text) for text in split_metrics(metrics or ())]
-    first, *others = [ComparedRun.read(folder) for folder in folders]
-    comparisons = compare_with_each(first, others, figures, find_dataset([first, *others]))
-    del first, others  # the page reads what it shows
+    as_page = in_browser or html is not None
+    sides = [ComparedRun.read(folder, keep_rows=as_page) for folder in folders]
+    comparisons = compare_with_each(sides[0], sides[1:], figures, find_dataset(sides))
     printed = [found.model_dump(mode="json", exclude_unset=True) for found in comparisons]
     value = printed if more else printed[0]
-    if html is None and not in_browser:
+    if not as_page:
         return Result(
             value, [part for found in comparisons for part in (render_comparison(found), "")]
         )
-    from assay.report.html_comparison import ComparedSide, compare_page, render_compare_file
+    from assay.report.html_comparison import compare_page, render_compare_file
 
-    sides = [ComparedSide.read(folder) for folder in folders]
     page = html or Path(tempfile.mkdtemp(prefix="assay-")) / "comparison.html"
     shown = compare_page(sides, comparisons, _dataset_of(folders[0]))
     write_output(page, render_compare_file(shown).encode())

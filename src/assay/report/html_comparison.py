@@ -14,8 +14,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from assay.data.dataset import Dataset
-from assay.metrics.figures import AnswerFigure, improvement, parse_figure
-from assay.metrics.searches import SEARCH_FIGURES
+from assay.metrics.figures import improvement, parse_figure
 from assay.report import charts
 from assay.report.html import (
     EXCERPT,
@@ -27,17 +26,7 @@ from assay.report.html import (
 )
 from assay.report.slices import Slice, SliceChange, compare_slices, slices_of
 from assay.run.comparison import ComparedRun
-from assay.run.folder import RunFolder
-from assay.run.models import (
-    AnswerRow,
-    Comparison,
-    PairedResult,
-    QueryRow,
-    Report,
-    ReportFigure,
-    RunHeader,
-    SearchRow,
-)
+from assay.run.models import Comparison, PairedResult, ReportFigure
 from assay.run.title import distinguish
 
 COMPARE_TABS: Mapping[str, str] = {
@@ -54,51 +43,6 @@ _LINKS_BYTES = 20_000
 _SAME = 1e-12
 # What differs between any two runs, or stands elsewhere on the page.
 _NOT_COMPARED = frozenset({"label", "tags", "note"})
-
-
-@dataclass(frozen=True)
-class ComparedSide:
-    """A run of a comparison: its report, header and rows by query."""
-
-    name: str
-    report: Report
-    header: RunHeader
-    rows: dict[str, QueryRow]
-    answers: dict[str, AnswerRow]
-    searches: dict[str, SearchRow]
-
-    @classmethod
-    def read(cls, folder: RunFolder) -> "ComparedSide":
-        """From the files of a run."""
-        return cls(
-            folder.name,
-            folder.read_report(),
-            folder.read_header(),
-            {row.query_id: row for row in folder.read_rows()},
-            {row.query_id: row for row in folder.read_answers()},
-            {row.query_id: row for row in folder.read_searches()},
-        )
-
-    @property
-    def compared(self) -> ComparedRun:
-        """The run as a comparison needs it."""
-        rows = (self.rows.values(), self.answers.values(), self.header, self.searches.values())
-        return ComparedRun.of(self.report, *rows)
-
-    def score(self, query_id: str, figure: ReportFigure) -> float | None:
-        """The figure of one query; None if the run has none."""
-        if figure.key in SEARCH_FIGURES:
-            found = self.searches.get(query_id)
-            return found.figures.get(figure.key) if found else None
-        own = self.answers if isinstance(figure, AnswerFigure) else self.rows
-        row = own.get(query_id)
-        return None if row is None else row.scores.get(figure.key)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """What may differ between two runs, as text."""
-        found = described(self.header, self.report).items()
-        return {name: text for name, text in found if name not in _NOT_COMPARED}
 
 
 class QueryChange(NamedTuple):
@@ -137,7 +81,7 @@ class ComparePage:
         server: whether links lead to other pages.
     """
 
-    sides: Sequence[ComparedSide]
+    sides: Sequence[ComparedRun]
     labels: Sequence[str]
     comparisons: Sequence[Comparison]
     chosen: int
@@ -152,17 +96,17 @@ class ComparePage:
         return replace(self, chosen=chosen, figure=figure)
 
     @property
-    def a(self) -> ComparedSide:
+    def a(self) -> ComparedRun:
         """The reference."""
         return self.sides[0]
 
     @property
-    def b(self) -> ComparedSide:
+    def b(self) -> ComparedRun:
         """The run that is judged."""
         return self.sides[self.chosen + 1]
 
     @property
-    def sides_in_full(self) -> list[ComparedSide]:
+    def sides_in_full(self) -> list[ComparedRun]:
         """The runs whose rankings are shown: a, b and as many others as fit."""
         others = [side for side in self.sides if side not in (self.a, self.b)]
         return [self.a, self.b, *others][: _MAX_RANKINGS if self.server else 2]
@@ -172,7 +116,7 @@ class ComparePage:
         """What to call b."""
         return self.labels[self.chosen + 1]
 
-    def label_of(self, side: ComparedSide) -> str:
+    def label_of(self, side: ComparedRun) -> str:
         """What to call one of the runs."""
         return next(n for own, n in zip(self.sides, self.labels, strict=True) if own is side)
 
@@ -180,6 +124,10 @@ class ComparePage:
     def targets(self) -> list[str]:
         """The targets of a and b, each once."""
         return list(dict.fromkeys(side.report.target.title for side in (self.a, self.b)))
+
+    def score(self, side: ComparedRun, query_id: str) -> float | None:
+        """The figure of one query; None if the run has none."""
+        return side.scores.get(query_id, {}).get(self.figure.key)
 
     @property
     def comparison(self) -> Comparison:
@@ -210,13 +158,12 @@ class ComparePage:
     def queries(self) -> list[QueryChange]:
         """The queries that both runs have, what got worse first."""
         found = []
-        for query_id in {**self.a.rows, **self.a.answers}:
-            scores = [side.score(query_id, self.figure) for side in self.sides]
+        for query_id, text in self.a.texts.items():
+            scores = [self.score(side, query_id) for side in self.sides]
             a, b = scores[0], scores[self.chosen + 1]
             if a is None or b is None:
                 continue
             row = self.a.rows.get(query_id)
-            text = (row or self.a.answers[query_id]).query_text
             slices = tuple(slices_of(row, self.docs.tags(query_id))) if row else ()
             gain = improvement(self.figure, b - a)
             found.append(QueryChange(query_id, text, a, b, gain, scores, slices))
@@ -267,8 +214,8 @@ class ComparePage:
     @property
     def differing(self) -> list[tuple[str, list[str]]]:
         """The settings that are not the same in all runs, with the value of each."""
-        every = [side.settings for side in self.sides]
-        names = dict.fromkeys(name for own in every for name in own)
+        every = [described(side.header, side.report) for side in self.sides]
+        names = dict.fromkeys(name for own in every for name in own if name not in _NOT_COMPARED)
         rows = [(name, [own.get(name, "") for own in every]) for name in names]
         return [(name, values) for name, values in rows if len(set(values)) > 1]
 
@@ -300,7 +247,7 @@ class ComparePage:
 
 
 def compare_page(
-    sides: Sequence[ComparedSide],
+    sides: Sequence[ComparedRun],
     comparisons: Sequence[Comparison],
     dataset: Dataset | None = None,
     *,

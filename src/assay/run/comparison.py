@@ -1,6 +1,6 @@
 """Comparing two runs query by query: which is better, by how much, and how significantly."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -22,10 +22,9 @@ from assay.run.models import (
     ReportFigure,
     RunHeader,
     RunState,
-    SearchRow,
     is_answered,
 )
-from assay.run.title import comparison_title, distinguish
+from assay.run.title import distinguish
 
 _ANSWER_FIGURES = (
     "correctness",
@@ -44,64 +43,55 @@ _NAMED_QUERIES = 5
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run as a comparison needs it, each part by query id."""
+    """A run as a comparison needs it, each part by query id; `rows` and `answers` are for pages."""
 
+    name: str
     report: Report
+    header: RunHeader
     scores: Mapping[str, Mapping[str, float]]
     rankings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    header: RunHeader | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
     # The reference answer and its facts.
     references: Mapping[str, tuple[str | None, Sequence[str]]] = field(default_factory=dict)
+    rows: Mapping[str, QueryRow] = field(default_factory=dict)
+    answers: Mapping[str, AnswerRow] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        report: Report,
-        rows: Iterable[QueryRow],
-        answers: Iterable[AnswerRow] = (),
-        header: RunHeader | None = None,
-        searches: Iterable[SearchRow] = (),
-    ) -> "ComparedRun":
-        """Combine the facts about a query's answer and searches with those about its ranking."""
-        scores: dict[str, dict[str, float]] = {}
+    def read(cls, folder: RunFolder, *, keep_rows: bool = False) -> "ComparedRun":
+        """From the files of a run; the rows are not kept unless a page shows them."""
+        scores: dict[str, Mapping[str, float]] = {}
         rankings: dict[str, Sequence[str]] = {}
         texts: dict[str, str] = {}
         references: dict[str, tuple[str | None, Sequence[str]]] = {}
+        rows: dict[str, QueryRow] = {}
+        answers: dict[str, AnswerRow] = {}
+        report, header = folder.read_report(), folder.read_header()
         # Each id and value is kept once: many rows have the same ones.
         ids, values = dict[str, str](), dict[float, float]()
-        for row in rows:
+        for row in folder.read_rows():
             texts[row.query_id] = row.query_text
+            if keep_rows:
+                rows[row.query_id] = row
+                scores[row.query_id], rankings[row.query_id] = row.scores, row.retrieved_docs
+                continue
             scores[row.query_id] = {k: values.setdefault(v, v) for k, v in row.scores.items()}
             rankings[row.query_id] = tuple(ids.setdefault(one, one) for one in row.retrieved_docs)
-        for answer in answers:
+        for answer in folder.read_answers():
             texts[answer.query_id] = answer.query_text
             references[answer.query_id] = (answer.reference_answer, answer.facts)
-            found = {key: value for key, value in answer.scores.items() if value is not None}
-            scores.setdefault(answer.query_id, {}).update(found)
-        for searched in searches:
-            scores.setdefault(searched.query_id, {}).update(searched.figures)
-        return cls(report, scores, rankings, header, texts, references)
-
-    @classmethod
-    def read(cls, folder: RunFolder) -> "ComparedRun":
-        """From the files of a run."""
-        report, header = folder.read_report(), folder.read_header()
-        rows = folder.read_rows(), folder.read_answers(), header, folder.read_searches()
-        return cls.of(report, *rows)
+            known = {key: value for key, value in answer.scores.items() if value is not None}
+            scores[answer.query_id] = {**scores.get(answer.query_id, {}), **known}
+            if keep_rows:
+                answers[answer.query_id] = answer
+        for searched in folder.read_searches():
+            scores[searched.query_id] = {**scores.get(searched.query_id, {}), **searched.figures}
+        every = (scores, rankings, texts, references, rows, answers)
+        return cls(folder.name, report, header, *every)
 
     def has_query(self, query_id: str, text: str) -> bool:
         """Whether this run asked the same question; a private run does not know its texts."""
-        return query_id in self.scores and self.texts.get(query_id, "") in ("", text)
-
-    def queries_shared_with(self, other: "ComparedRun") -> list[str]:
-        """The ids of what both asked, in the order of this run."""
-        return [
-            query_id
-            for query_id in self.scores
-            if query_id in other.scores
-            and (not (text := other.texts.get(query_id)) or self.has_query(query_id, text))
-        ]
+        known = self.texts.get(query_id, "")
+        return query_id in self.scores and ("" in (known, text) or known == text)
 
     def rescored(self, dataset: Dataset, split: str) -> "ComparedRun":
         """With the rankings measured by the judgments of `dataset`, which may have changed."""
@@ -122,18 +112,43 @@ def compare_reports(
     b: ComparedRun,
     figures: Sequence[ReportFigure] = (),
     dataset: Dataset | None = None,
-    systems: int = 1,
 ) -> Comparison:
-    """Compare on the queries that both runs asked.
+    """Compare on the queries that both runs asked: see `compare_with_each`."""
+    return compare_with_each(a, [b], figures, dataset)[0]
+
+
+def compare_with_each(
+    a: ComparedRun,
+    others: Sequence[ComparedRun],
+    figures: Sequence[ReportFigure] = (),
+    dataset: Dataset | None = None,
+) -> list[Comparison]:
+    """Compare each of several runs with one; all their p-values are corrected together (Holm 1979).
 
     Parameters:
         a: the run to compare with.
-        b: the run that is judged: a positive difference means that it scores higher.
-        figures: what to compare in; the usual ones that both have by default.
-        dataset: the data of `b`; if the labels changed in between, `a` is measured by these.
-        systems: how many runs are compared with `a`, `b` among them.
+        others: those that are judged: a positive difference means that they score higher.
+        figures: what to compare in; the usual ones that two runs have by default.
+        dataset: the data of `others`; if the labels changed in between, `a` is measured by these.
     """
-    shared = a.queries_shared_with(b)
+    found = [_compare(a, b, figures, dataset, len(others)) for b in others]
+    p_values = [row.p_value for each in found for row in each.metrics.values()]
+    adjusted = iter(holm(p_values))
+    for each in found:
+        for name, row in each.metrics.items():
+            each.metrics[name] = row.model_copy(update={"p_adjusted": next(adjusted)})
+    return found
+
+
+def _compare(
+    a: ComparedRun,
+    b: ComparedRun,
+    figures: Sequence[ReportFigure],
+    dataset: Dataset | None,
+    systems: int,
+) -> Comparison:
+    """Compare two of so many systems; p-values are not corrected yet."""
+    shared = [each for each in a.scores if b.has_query(each, a.texts.get(each, ""))]
     if not shared:
         raise RunError(
             "the two runs have no query in common; compare runs on the same data, with the same "
@@ -152,25 +167,24 @@ def compare_reports(
             f"the two runs have no {what} in common for the queries that both asked; run both "
             "with the same options, such as --top-k"
         )
-    name_a, name_b = run_names([a, b])
-    found = Comparison(
+    name_a, name_b = distinguish([a.header, b.header])
+    tests = systems * len(compared)
+    return Comparison(
         a=name_a,
         b=name_b,
         metrics={
-            figure.slug: _paired_result(figure, query_ids, a, b, systems * len(compared))
+            figure.slug: _paired_result(figure, query_ids, a, b, tests)
             for figure, query_ids in compared.items()
         },
-        warnings=_warnings(a, b, shared, relabeled=not same_labels, rescored=dataset is not None),
-        title=comparison_title([name_a, name_b]),
+        warnings=list(_warnings(a, b, shared, rescored=dataset is not None)),
+        title=f"{name_b} against {name_a}",
         worse=_losses(*next(iter(compared.items())), a, b),
     )
-    return _corrected([found])[0]
 
 
 def _paired_result(
     figure: ReportFigure, query_ids: Sequence[str], a: ComparedRun, b: ComparedRun, tests: int
 ) -> PairedResult:
-    """One of so many tests, whose p-values `_corrected` corrects together."""
     first, second = (
         np.array([run.scores[each][figure.key] for each in query_ids]) for run in (a, b)
     )
@@ -184,46 +198,16 @@ def _paired_result(
     return PairedResult(**asdict(found), p_adjusted=found.p_value, queries_needed=needed)
 
 
-def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """With the p-values of all of them corrected together (Holm 1979)."""
-    rows = [row for comparison in comparisons for row in comparison.metrics.values()]
-    adjusted = iter(holm([row.p_value for row in rows]))
-    return [
-        comparison.model_copy(
-            update={
-                "metrics": {
-                    name: row.model_copy(update={"p_adjusted": next(adjusted)})
-                    for name, row in comparison.metrics.items()
-                }
-            }
-        )
-        for comparison in comparisons
-    ]
-
-
 def _losses(
     figure: ReportFigure, query_ids: Sequence[str], a: ComparedRun, b: ComparedRun
 ) -> list[ChangedQuery]:
-    key = figure.key
-    changed = [
-        ChangedQuery(
-            query_id=each,
-            query_text=b.texts.get(each, ""),
-            a=a.scores[each][key],
-            b=b.scores[each][key],
-        )
-        for each in query_ids
-        if improvement(figure, b.scores[each][key] - a.scores[each][key]) < 0
-    ]
+    changed = []
+    for each in query_ids:
+        before, after = a.scores[each][figure.key], b.scores[each][figure.key]
+        if improvement(figure, after - before) < 0:
+            text = b.texts.get(each, "")
+            changed.append(ChangedQuery(query_id=each, query_text=text, a=before, b=after))
     return sorted(changed, key=lambda each: -abs(each.b - each.a))[:MAX_CHANGED]
-
-
-def run_names(runs: Sequence[ComparedRun]) -> list[str]:
-    """What to call runs: by what differs between them, if their headers are known."""
-    headers = [run.header for run in runs if run.header is not None]
-    if len(headers) == len(runs):
-        return distinguish(headers)
-    return [run.report.target.title for run in runs]
 
 
 def find_dataset(runs: Sequence[ComparedRun]) -> Dataset | None:
@@ -233,18 +217,6 @@ def find_dataset(runs: Sequence[ComparedRun]) -> Dataset | None:
         return None
     dataset, _ = find_run_dataset(last.report)
     return dataset
-
-
-def compare_with_each(
-    first: ComparedRun,
-    others: Sequence[ComparedRun],
-    figures: Sequence[ReportFigure] = (),
-    dataset: Dataset | None = None,
-) -> list[Comparison]:
-    """Several systems with one: all their p-values are corrected together, not pair by pair."""
-    return _corrected(
-        [compare_reports(first, other, figures, dataset, len(others)) for other in others]
-    )
 
 
 def _same_labels(a: Report, b: Report) -> bool:
@@ -319,59 +291,47 @@ def _queries_with(
 
 
 def _warnings(
-    a: ComparedRun, b: ComparedRun, shared: Sequence[str], *, relabeled: bool, rescored: bool
-) -> list[str]:
+    a: ComparedRun, b: ComparedRun, shared: Sequence[str], *, rescored: bool
+) -> Iterator[str]:
+    """What limits the comparison, such as queries that only one run asked."""
+    if not len(shared) == len(a.scores) == len(b.scores):
+        words = f"compared on the queries of both runs, {len(shared):,} of {len(b.scores):,} of b"
+        both = set(shared)
+        for name, run in (("a", a), ("b", b)):
+            if alone := [query_id for query_id in run.scores if query_id not in both]:
+                more = ", …" if len(alone) > _NAMED_QUERIES else ""
+                named = ", ".join(alone[:_NAMED_QUERIES])
+                words += f"; {len(alone):,} only in {name}: {named}{more}"
+        yield words
     reports = (a.report, b.report)
-    warnings = _question_warnings(a, b, shared)
     shares = [_judged_share(report) for report in reports]
     if abs(shares[0] - shares[1]) > _JUDGED_GAP:
         words = " and ".join(f"{share:.0%}" for share in shares)
-        warnings.append(
-            f"{words} of what a and b returned is judged, and the rest counts as not relevant"
-        )
-    if relabeled:
+        yield f"{words} of what a and b returned is judged, and the rest counts as not relevant"
+    if not _same_labels(*reports):
         how = "both runs are measured by those of b" if rescored else "scores are as recorded"
-        warnings.append(f"the labels or questions differ between the runs: {how}")
+        yield f"the labels or questions differ between the runs: {how}"
     elif a.report.dataset.fingerprint != b.report.dataset.fingerprint:
         counts = " and ".join(f"{report.dataset.documents:,}" for report in reports)
-        warnings.append(f"the documents differ between the runs ({counts} of them)")
-    warnings += dict.fromkeys(each.dataset.judged_by for each in reports if each.dataset.judged_by)
-    judged = [report.answers.correctness_by for report in reports if report.answers]
-    if len(set(judged)) > 1:
-        warnings.append(f"correctness was measured in two ways: by {' and by '.join(judged)}")
-    used = [report.answers.nuggets for report in reports if report.answers]
-    if len([each for each in used if each]) == 2 and not _same_nuggets(a.report, b.report):
-        warnings.append(
-            "the nuggets, or how they were assigned, differ: nugget recall is not compared"
-        )
-    searches = [report.search.recorded for report in reports if report.search]
-    if len(set(searches)) > 1:
-        warnings.append("searches were recorded in one run and reported in the other: not compared")
-    if a.report.track != b.report.track:
-        tracks = (a.report.track, b.report.track)
+        yield f"the documents differ between the runs ({counts} of them)"
+    yield from dict.fromkeys(x.dataset.judged_by for x in reports if x.dataset.judged_by)
+    answers = [report.answers for report in reports if report.answers]
+    if len(judged := {each.correctness_by: None for each in answers}) > 1:
+        yield f"correctness was measured in two ways: by {' and by '.join(judged)}"
+    if sum(each.nuggets is not None for each in answers) == 2 and not _same_nuggets(*reports):
+        yield "the nuggets, or how they were assigned, differ: nugget recall is not compared"
+    if len({report.search.recorded for report in reports if report.search}) > 1:
+        yield "searches were recorded in one run and reported in the other: not compared"
+    if len(tracks := dict.fromkeys(report.track for report in reports)) > 1:
         hint = "; declare it with --tag track=zero-shot" if "undeclared" in tracks else ""
-        warnings.append(f"the tracks differ: {' and '.join(tracks)}{hint}")
+        yield f"the tracks differ: {' and '.join(tracks)}{hint}"
     for name, report in zip("ab", reports, strict=True):
         summary = report.summary
         if report.state != RunState.COMPLETE:
-            warnings.append(f"{name} is {report.state}")
+            yield f"{name} is {report.state}"
         if not is_answered(summary.successful_queries, summary.total_queries):
             answered = f"{summary.successful_queries:,} of {summary.total_queries:,}"
-            warnings.append(f"{name} answered only {answered} queries: compare with another run")
-    return warnings
-
-
-def _question_warnings(a: ComparedRun, b: ComparedRun, shared: Sequence[str]) -> list[str]:
-    """How many queries are compared, and which only one run asked."""
-    if len(shared) == len(a.scores) == len(b.scores):
-        return []
-    words = f"compared on the queries of both runs, {len(shared):,} of {len(b.scores):,} of b"
-    both = set(shared)
-    for name, run in (("a", a), ("b", b)):
-        if alone := [query_id for query_id in run.scores if query_id not in both]:
-            more = ", …" if len(alone) > _NAMED_QUERIES else ""
-            words += f"; {len(alone):,} only in {name}: {', '.join(alone[:_NAMED_QUERIES])}{more}"
-    return [words]
+            yield f"{name} answered only {answered} queries: compare with another run"
 
 
 def _judged_share(report: Report) -> float:

@@ -82,13 +82,6 @@ def described_settings(header: RunHeader) -> dict[str, str]:
     return {name: words for name, words in found.items() if words}
 
 
-def comparison_title(names: Sequence[str]) -> str:
-    """What a comparison of runs of these names is called; the others are against the first."""
-    if len(names) > 3:
-        return f"{len(names) - 1} runs against {names[0]}"
-    return f"{' and '.join(names[1:])} against {names[0]}"
-
-
 def _setting(name: str, header: RunHeader) -> str:
     setting, value = settings()[name], getattr(header.config, name)
     if value == setting.default:

@@ -17,14 +17,13 @@ from assay.metrics.answer_values import JudgeCall
 from assay.report.html import EXCERPT, QueryLine, RunPage, kind_of, render_run
 from assay.report.html_comparison import (
     COMPARE_TABS,
-    ComparedSide,
     ComparePage,
     QueryChange,
     compare_page,
     render_compare_file,
 )
 from assay.run.calls import Call, CallLog
-from assay.run.comparison import compare_with_each
+from assay.run.comparison import ComparedRun, compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
 from assay.run.models import AnswerRow, QueryRow, RunState
@@ -241,9 +240,9 @@ async def _compare(request: Request, ui: Ui) -> ComparePage:
     changed = tuple((folder.path, _changed_at(folder)) for folder in folders)
 
     def compared() -> ComparePage:
-        sides = [ComparedSide.read(folder) for folder in folders]
-        first, *rest = [side.compared for side in sides]
-        return compare_page(sides, compare_with_each(first, rest), dataset, server=True)
+        sides = [ComparedRun.read(folder, keep_rows=True) for folder in folders]
+        found = compare_with_each(sides[0], sides[1:])
+        return compare_page(sides, found, dataset, server=True)
 
     def shown() -> ComparePage:
         # Slices and lost documents take a while, and every click in the list needs them again.
