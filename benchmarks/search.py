@@ -206,7 +206,8 @@ def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retri
     assert ranker is not None
     save_if_better(ranker, model_path(dataset, embedder, retriever))
     opened = open_tuned(dataset, embedder, retriever)  # as a user opens it
-    return retriever.with_ranking(opened)
+    retriever.ranker = opened
+    return retriever
 
 
 def _latency(retriever: Retriever, queries: Sequence[str], mode: "Mode") -> None:

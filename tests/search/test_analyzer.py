@@ -113,7 +113,6 @@ def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
         ("ＣＡＦÉ ﬁne cafe\u0301", ["cafe", "fin", "cafe"]),  # width, ligature, loose accent
         ("Haeuser Häuser Haus", ["haus", "haus", "haus"]),
         ("don't l'eau", ["don", "t", "l", "eau"]),
-        ("चाय पीते हैं", ["चाय", "पीत", "हैं"]),
         ("絵本abc", ["絵本", "abc"]),
     ],
 )

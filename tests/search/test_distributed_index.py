@@ -12,7 +12,7 @@ from assay.errors import SearchError
 from assay.search import distributed_index
 from assay.search.array_store import ArrayStore
 from assay.search.bm25 import Bm25Settings
-from assay.search.distributed_index import read_parts, take_vectors, write_part
+from assay.search.distributed_index import VECTORS_FILE, read_parts, write_part
 from assay.search.embedding import EmbedderSettings, VectorCache
 from assay.search.index import build_index
 
@@ -37,7 +37,8 @@ def test_parts_make_the_same_index_without_embedding_again(
     parts: list[Path], tmp_path: Path, embedder: WordEmbedder
 ) -> None:
     cache = VectorCache(tmp_path / "merged.sqlite3")
-    take_vectors(parts, cache)
+    for part in parts:
+        cache.take_from(VectorCache(part / VECTORS_FILE))
     merged, whole = (ArrayStore(tmp_path / name, name) for name in ("merged", "whole"))
     build_index(corpus(), embedder, merged, cache=cache)
     assert embedder.seen == []

@@ -4,13 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,24 +62,6 @@ def cast_model(inputs: tuple[str, ...], kind: int = TensorProto.INT64) -> bytes:
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return bytes(made.SerializeToString())
-
-
-def test_the_model_is_opened_while_the_caller_goes_on(
-    builtin: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone_on = threading.Event()
-    real = onnx_embedding._open_builtin_session
-
-    def opened_later(path: Path) -> onnxruntime.InferenceSession:
-        assert gone_on.wait(20)
-        return real(path)
-
-    monkeypatch.setattr(onnx_embedding, "_open_builtin_session", opened_later)
-    embedder = open_builtin()
-    assert embedder.name == builtin.name
-    gone_on.set()
-    assert np.array_equal(embedder.embed(["tea"]), builtin.embed(["tea"]))
-    assert embedder.dimension == 384
 
 
 @pytest.mark.parametrize("name", MODEL_HASHES)

@@ -57,7 +57,8 @@ def retriever(
         isolate(patch, folder / "cache")
         store = empty_store(request, folder)
         with indexed(store, WordEmbedder()) as opened:
-            yield opened.with_ranking(cast(Any, FixedRanker()))
+            opened.ranker = cast(Any, FixedRanker())
+            yield opened
 
 
 @pytest.mark.parametrize("mode", MODES[:-1])

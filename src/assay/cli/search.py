@@ -222,7 +222,7 @@ def _embed_shard(
 
 def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
     """Build the index whose parts are in `folders`."""
-    from assay.search.distributed_index import read_parts, take_vectors
+    from assay.search.distributed_index import VECTORS_FILE, read_parts
 
     first = read_parts(folders)
     with progress_bar() as progress:
@@ -234,7 +234,8 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
             )
         embedder = embedding.open_embedder(first.settings)
         cache = embedding.VectorCache()
-        take_vectors(folders, cache)
+        for folder in folders:
+            cache.take_from(embedding.VectorCache(folder / VECTORS_FILE))
         store = open_store(data.name, embedder)
         report = build_index(data, embedder, store, progress, bm25=first.bm25, cache=cache)
     return _index_result(data, store, embedder, report)

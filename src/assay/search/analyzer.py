@@ -1,12 +1,6 @@
-"""From a text to the terms that BM25 counts: folding, words, stop words, stems, in any language.
+"""From a text to the terms that BM25 counts: folding, words, stop words, stems, by language.
 
-A word is stemmed by the language of its script: Cyrillic as Russian and so on. Many languages share
-the Latin script, so a corpus has one language for these words: an option, what its documents say,
-or what their function words show. Scripts without spaces between words (Chinese, Japanese, Thai),
-and Korean, whose words carry their particles, are cut into pairs of characters.
-
-A query and a document meet when they have the same term. So width, case and accents are folded;
-accents only after stemming, because a stemmer reads them (English has none and is folded first).
+Scripts without spaces between words, and Korean, are cut into pairs of characters.
 """
 
 import re
@@ -14,9 +8,9 @@ import threading
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 from assay.data.dataset import Document
@@ -24,30 +18,24 @@ from assay.errors import UsageError, did_you_mean
 from assay.text import FUNCTION_WORDS, bounded_marks, detect_language
 
 # Changes whenever terms do: an index made by another analyzer is built again
-ANALYZER = "folded words, stop words and Snowball stems by language, pairs of CJK, v2"
+ANALYZER = "folded words, stop words and Snowball stems by language, pairs of CJK, v3"
 
 AUTO, NO_LANGUAGE, DEFAULT_LANGUAGE = "auto", "none", "english"
 
-# By the character that a word begins with: which stemmers read the script, the usual one first.
-_SCRIPTS: Mapping[str, tuple[str, ...]] = {
-    "CYRILLIC": ("russian", "serbian"),
-    "GREEK": ("greek",),
-    "ARABIC": ("arabic", "persian"),
-    "DEVANAGARI": ("hindi", "nepali"),
-    "TAMIL": ("tamil",),
-    "ARMENIAN": ("armenian",),
-    "HEBREW": (NO_LANGUAGE, "yiddish"),
-}
-_NOT_LATIN = {language for known in _SCRIPTS.values() for language in known} - {"none"} | {"cjk"}
+# What `detect_language` says of a script that several languages share: the usual one.
+_USUAL = {"cyrillic": "russian", "devanagari": "hindi"}
 # ISO 639-1 codes, as metadata of documents have them.
-_CODES_OF_LANGUAGES = """
-    ar=arabic ca=catalan cs=czech da=danish de=german el=greek en=english es=spanish et=estonian
-    eu=basque fa=persian fi=finnish fr=french ga=irish hi=hindi hu=hungarian hy=armenian
-    id=indonesian it=italian lt=lithuanian nb=norwegian ne=nepali nl=dutch no=norwegian
-    pl=polish pt=portuguese ro=romanian ru=russian sr=serbian sv=swedish ta=tamil tr=turkish
+_LATIN_CODES = """
+    ca=catalan cs=czech da=danish de=german en=english es=spanish et=estonian eu=basque fi=finnish
+    fr=french ga=irish hu=hungarian id=indonesian it=italian lt=lithuanian nb=norwegian nl=dutch
+    no=norwegian pl=polish pt=portuguese ro=romanian sv=swedish tr=turkish
+"""
+_OTHER_CODES = """
+    ar=arabic el=greek fa=persian hi=hindi hy=armenian ne=nepali ru=russian sr=serbian ta=tamil
     yi=yiddish ja=cjk ko=cjk th=cjk zh=cjk
 """
-_CODES = dict(code.split("=") for code in _CODES_OF_LANGUAGES.split())
+_CODES = dict(code.split("=") for code in f"{_LATIN_CODES} {_OTHER_CODES}".split())
+_NOT_LATIN = frozenset(code.split("=")[1] for code in _OTHER_CODES.split())
 LANGUAGES = (AUTO, NO_LANGUAGE, *sorted(set(_CODES.values())))
 
 DOCUMENTS_READ, _CHARACTERS_READ = 100, 1000
@@ -108,14 +96,8 @@ def language_of(documents: Iterable[Document]) -> str:
     found = detect_language(texts, min_words=_WORDS_TO_TELL_BY) or DEFAULT_LANGUAGE
     if found in _UNSPACED_SCRIPTS:
         return "cjk"
-    # A script that several languages share is read by its usual stemmer; Hebrew has none.
-    named = _SCRIPTS.get(found.upper(), (found,))[0]
-    return named if named in LANGUAGES and named != NO_LANGUAGE else DEFAULT_LANGUAGE
-
-
-@cache
-def _stop_words() -> dict[str, frozenset[str]]:
-    return {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
+    named = _USUAL.get(found, found)
+    return named if named in LANGUAGES else DEFAULT_LANGUAGE  # Hebrew has no stemmer
 
 
 class Analyzer:
@@ -127,11 +109,9 @@ class Analyzer:
     def __init__(self, language: str) -> None:
         self._language = language
         # English words stand in documents of every script.
-        self._latin = DEFAULT_LANGUAGE if language in _NOT_LATIN else language
-        known, none = _stop_words(), frozenset[str]()
-        # No word of this language is in another script: Russian stop words are dropped everywhere.
-        languages = {language, self._latin, "russian"} if language != NO_LANGUAGE else ()
-        self._stop = none.union(*(known.get(one, none) for one in languages))
+        self._ascii = DEFAULT_LANGUAGE if language in _NOT_LATIN else language
+        known = (FUNCTION_WORDS.get(one, "").split() for one in (language, self._ascii))
+        self._stop = frozenset(chain.from_iterable(known))
         self._stems, self._hashes = _Memo(self._stem_word), _Memo(self._hash_word)
 
     def terms(self, text: str) -> list[str]:
@@ -162,22 +142,14 @@ class Analyzer:
         """Empty for a stop word."""
         if word in self._stop:
             return ""
-        language = self._language_of(word)
-        if language == NO_LANGUAGE:
+        language = self._ascii if word.isascii() else self._language
+        if language in (NO_LANGUAGE, "cjk"):
             return _unaccented(word)
+        # A stemmer reads accents, so they go after it; English has none, and they go before.
         english = language == DEFAULT_LANGUAGE
         with _stemming:
             stem = _stemmer(language)(_unaccented(word) if english else word)
         return stem if english else _unaccented(stem)
-
-    def _language_of(self, word: str) -> str:
-        if self._language == NO_LANGUAGE or _RUN.match(word):
-            return NO_LANGUAGE
-        script = "" if word.isascii() else _script(word[0])
-        if not script:
-            return self._latin
-        known = _SCRIPTS[script]
-        return self._language if self._language in known else known[0]
 
 
 class _Memo(dict[str, _Value]):
@@ -212,31 +184,23 @@ def open_analyzer(language: str = DEFAULT_LANGUAGE) -> Analyzer:
 
 
 def _words(text: str, *, alone: bool) -> list[str]:
-    folded = _folded(text)
-    if folded.isascii() or not _SPECIAL.search(folded):
-        return _WORD.findall(folded)
-    return list(_with_pairs(_RUN_OR_WORD.findall(folded), alone))
-
-
-def _with_pairs(words: Iterable[str], alone: bool) -> Iterator[str]:
-    """Runs of unspaced characters as overlapping pairs, as Lucene does."""
-    for word in words:
-        if not _RUN.match(word):
-            yield word
-            continue
-        yield from (word[start : start + 2] for start in range(len(word) - 1))
-        if alone or len(word) == 1:
-            yield from word
-
-
-def _folded(text: str) -> str:
-    """One width, one case, accents joined with their letters."""
+    """Of one width and one case; runs of unspaced characters as overlapping pairs, as in Lucene."""
     if text.isascii():
-        return text.lower()
+        return _WORD.findall(text.lower())
     composed = unicodedata.normalize("NFKC", bounded_marks(text)).casefold()
-    if not unicodedata.is_normalized("NFKC", composed):
-        composed = unicodedata.normalize("NFKC", composed)
-    return _ACCENTS.sub("", composed)  # those that no letter is made with
+    composed = unicodedata.normalize("NFKC", composed)  # folding a case may take letters apart
+    folded = _ACCENTS.sub("", composed)  # those that no letter is made with
+    if not _SPECIAL.search(folded):
+        return _WORD.findall(folded)
+    found = []
+    for word in _RUN_OR_WORD.findall(folded):
+        if not _RUN.match(word):
+            found.append(word)
+            continue
+        found += [word[start : start + 2] for start in range(len(word) - 1)]
+        if alone or len(word) == 1:
+            found += word
+    return found
 
 
 def _unaccented(word: str) -> str:
@@ -244,10 +208,3 @@ def _unaccented(word: str) -> str:
         return word
     bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", word))
     return unicodedata.normalize("NFC", bare)
-
-
-@lru_cache(maxsize=1 << 12)
-def _script(letter: str) -> str:
-    """The script of a letter if it has a stemmer; "" for Latin and all others."""
-    script = unicodedata.name(letter, "").partition(" ")[0]
-    return script if script in _SCRIPTS else ""

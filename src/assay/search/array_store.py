@@ -3,8 +3,6 @@
 FOLDER/COLLECTION/<key>/        vectors.f32, chunks.npy (a document), spans.npy (a chunk);
                                 beyond 100,000 chunks codes.npy and planes.npy
 FOLDER/COLLECTION/writer.lock   held while a new index is made
-
-A search scores arrays, and only the best documents become objects.
 """
 
 import os

@@ -1,19 +1,9 @@
-"""BM25: the index of a data set's words, and its scoring.
-
-A score is the sum over terms of the saturated frequency in the document times the inverse document
-frequency (Robertson and Walker 1994). Titles are a field of their own with a weight and a mean
-length (BM25F, Robertson, Zaragoza and Taylor 2004); a lower bound for a term that occurs at all is
-BM25+ (Lv and Zhai 2011).
-
-Both factors are rounded to steps that are powers of two, so fine that it does not show and so
-coarse that every product and sum is exact in 32-bit floats: ties do not depend on the order in
-which terms are added.
+"""BM25 over titles and texts (BM25F), kept in the cache.
 
 CACHE/bm25/NAME-SETTINGS-KEY/   ids.json, and the arrays of the postings, mapped when opened
 CACHE/bm25/NAME-SETTINGS.lock   held while a new one is made
 
-SETTINGS is a hash, and KEY stands for the documents and the analyzer. Counting takes as much memory
-for a million documents as for a thousand, except for their ids and lengths.
+SETTINGS is a hash, and KEY stands for the documents and the analyzer.
 """
 
 import hashlib
@@ -66,7 +56,8 @@ QUERY_CHARACTERS = 4000
 KEPT_FROM = 1000
 VARIABLE = "ASSAY_BM25"
 
-# 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
+# Both factors of a score are rounded to powers of two, 10 bits for a document's weight and 13 for
+# the sum of a query's: every sum is exact in 32 bits, whatever the order of its terms.
 _WEIGHT_STEPS = 1 << 10
 _QUERY_BITS = 13
 _LIMIT = 100.0
@@ -86,16 +77,14 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Bm25Settings:
-    """What a user can choose. The defaults were chosen on NFCorpus dev, SciFact train and `notes`
-    together, see benchmarks/README.md.
+    """Defaults were chosen on NFCorpus dev, SciFact train and `notes`, see benchmarks/README.md.
 
     Parameters:
         k1: term-frequency saturation.
         b: length normalization, from 0 to 1, of titles and of texts.
-        delta: what a term is worth at least if it occurs, as in BM25+; 0 for none.
+        delta: what a term is worth at least if it occurs (BM25+, Lv and Zhai 2011).
         title_weight: how often a word of the title counts; 0 leaves titles out.
-        language: of the words in Latin script, by name or code; `auto` detects it in the
-            documents, `none` stems nothing and has no stop words.
+        language: by name or code; `auto` detects it, `none` stems nothing.
     """
 
     k1: float = 1.2
@@ -166,28 +155,16 @@ def inverse_frequency(having: ArrayLike, documents: int) -> _Floats:
     return np.asarray(np.log1p((documents - counts + 0.5) / (counts + 0.5)))
 
 
-def term_weights(
-    counts: ArrayLike, lengths: ArrayLike, average_length: float, settings: Bm25Settings
-) -> _Floats:
-    """What each term of a text is worth, from 0 to 1, before its inverse document frequency."""
-    return _saturated(_normalized(counts, lengths, average_length, settings.b), settings)
-
-
-def _normalized(counts: ArrayLike, lengths: ArrayLike, average_length: float, b: float) -> _Floats:
+def normalized(counts: ArrayLike, lengths: ArrayLike, average_length: float, b: float) -> _Floats:
     """Frequencies in a field, as if it were of average length."""
     relative = np.asarray(lengths, np.float64) / average_length
     return np.asarray(np.asarray(counts, np.float64) / np.maximum(1 - b + b * relative, 1e-9))
 
 
-def _saturated(frequencies: _Floats, settings: Bm25Settings) -> _Floats:
+def saturated(frequencies: _Floats, settings: Bm25Settings) -> _Floats:
     """From 0 to 1: more of a word says less and less."""
     least = settings.delta / (settings.k1 + 1)
     return np.asarray((frequencies / (frequencies + settings.k1) + least) / (1 + least))
-
-
-def rounded_length(mean: float) -> float:
-    """To a power of the square root of 2: a mean that hardly differs changes no weight."""
-    return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)
 
 
 # The hashes of a query's terms, each with its weight.
@@ -196,30 +173,13 @@ WeightedTerms = Mapping[int, float]
 
 @dataclass(frozen=True)
 class Bm25Model:
-    """Settings and what is known of a corpus: all that the weight of a term in a text depends on.
-
-    Lengths are in terms; `language` is that of the documents, if the settings leave it open.
-    """
+    """All that the weight of a term in a text depends on. Mean lengths are in terms."""
 
     settings: Bm25Settings
     documents: int
     average_length: float
     average_title: float = 1.0
     language: str = DEFAULT_LANGUAGE
-
-    def weights(
-        self, texts: ArrayLike, titles: ArrayLike, lengths: ArrayLike, title_lengths: ArrayLike
-    ) -> _Floats:
-        """Of terms by how often text and title have them, and by how long these are; rounded to
-        steps that 32-bit floats add up exactly.
-        """
-        settings = self.settings
-        frequencies = _normalized(texts, lengths, self.average_length, settings.b)
-        if settings.title_weight:
-            named = _normalized(titles, title_lengths, self.average_title, settings.b)
-            frequencies = frequencies + settings.title_weight * named
-        exact = _saturated(frequencies, settings)
-        return np.asarray(np.maximum(np.rint(exact * _WEIGHT_STEPS), 1) / _WEIGHT_STEPS)
 
 
 class _Postings(NamedTuple):
@@ -248,10 +208,9 @@ class _Postings(NamedTuple):
 
 
 class Bm25Index:
-    """BM25 over titles and texts: Bm25Index(documents).search("green tea", 10)
+    """Bm25Index(documents).search("green tea", 10)  # safe to use from several threads
 
-    Safe to use from several threads. `folder`: an empty one to write the arrays to, which are in
-    memory otherwise.
+    `folder`: an empty one to write the arrays to, which are in memory otherwise.
     """
 
     def __init__(
@@ -262,10 +221,20 @@ class Bm25Index:
         *,
         folder: Path | None = None,
     ) -> None:
-        counter = _Counter(folder, settings or Bm25Settings())
-        counter.count(documents, progress)
-        self.model, self._postings = counter.postings()
-        self.ids: Sequence[str] = counter.ids  # of all documents, in the order of the corpus
+        settings, documents = settings or Bm25Settings(), iter(documents)
+        first = list(islice(documents, DOCUMENTS_READ))
+        language = settings.language_for(first)
+        counted = _Counted()
+        blocks = list(counted.blocks(chain(first, documents), settings, language, folder, progress))
+        self.ids: Sequence[str] = counted.ids  # of all documents, in the order of the corpus
+        lengths, titles = np.array(counted.lengths), np.array(counted.title_lengths)
+        # Means to a power of the square root of 2: one that hardly differs changes no weight.
+        means = (max(1.0, one.sum() / max(1, len(one))) for one in (lengths, titles))
+        average, title = (round(2 ** (round(2 * math.log2(mean)) / 2), 1) for mean in means)
+        self.model = Bm25Model(settings, len(lengths), average, title, language)
+        self._postings = _merged(blocks, self.model, lengths, titles, folder)
+        if folder is not None:
+            (folder / _IDS).write_text(json.dumps(self.ids), encoding="ascii")
 
     @classmethod
     def open(cls, folder: Path) -> "Bm25Index":
@@ -322,19 +291,14 @@ class Bm25Index:
             rows = np.flatnonzero(found)
             found = found[rows]
         else:
-            rows = np.array(sorted(map(self.row_of.__getitem__, among)), np.int64)
-            found = self._scores_of(rows, query)
-            rows, found = rows[found > 0], found[found > 0]
+            wanted = np.array(sorted(map(self.row_of.__getitem__, among)), np.uint32)
+            found = np.zeros(len(wanted), np.float32)
+            for having, added in self._postings.of(query):  # a few are looked up among many
+                places = np.minimum(np.searchsorted(having, wanted), len(having) - 1)
+                found += np.where(having[places] == wanted, added[places], np.float32(0))
+            rows, found = wanted[found > 0].astype(np.int64), found[found > 0]
         best = self.best(found, count, rows) if count or among is None else range(len(rows))
         return {self.ids[rows[place]]: float(found[place]) for place in best}
-
-    def _scores_of(self, wanted: _Array, query: WeightedTerms) -> NDArray[np.float32]:
-        """The scores of a few rows: they are looked up among those that have each term."""
-        scores, wanted = np.zeros(len(wanted), np.float32), wanted.astype(np.uint32)
-        for rows, added in self._postings.of(query):
-            places = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
-            scores += np.where(rows[places] == wanted, added[places], np.float32(0))
-        return scores
 
     def best(self, scores: NDArray[np.float32], count: int, rows: _Array) -> list[int]:
         """The places of the highest scores, which belong to `rows`; of equal ones the lower id."""
@@ -363,8 +327,7 @@ class Bm25Index:
         )
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """The postings of some documents, sorted by term: each of `terms` has `having` of them."""
 
     terms: _Array
@@ -372,103 +335,102 @@ class _Block:
     postings: _Array
 
 
-class _Counter:
-    """Counts terms, some documents at a time, and sorts what it counted by term.
+class _Counted:
+    """Ids of documents and how many terms their texts and titles have, in the order of the corpus.
 
-    Blocks of postings wait in `folder`, or in memory if there is none, until the mean length of all
-    documents is known.
+    Counting them makes blocks of postings, which wait in a folder, or in memory if there is none,
+    until the mean length of all documents is known.
     """
 
-    def __init__(self, folder: Path | None, settings: Bm25Settings) -> None:
-        self._folder, self._settings = folder, settings
-        self._language = ""
+    def __init__(self) -> None:
         self.ids: list[str] = []
-        self._lengths, self._title_lengths = array("d"), array("d")
-        self._blocks: list[_Block] = []
-        self._start_block()
+        self.lengths, self.title_lengths = array("d"), array("d")
 
-    def _start_block(self) -> None:
-        self._terms, self._rows, self._texts, self._titles = (array("I") for _ in range(4))
-
-    def count(self, documents: Iterable[Document], progress: Progress) -> None:
-        """Count the terms of all documents, which are read once."""
-        documents = iter(documents)
-        first = list(islice(documents, DOCUMENTS_READ))
-        self._language = self._settings.language_for(first)
-        analyzer = open_analyzer(self._language)
-        for row, document in enumerate(chain(first, documents)):
+    def blocks(
+        self,
+        documents: Iterable[Document],
+        settings: Bm25Settings,
+        language: str,
+        folder: Path | None,
+        progress: Progress,
+    ) -> Iterator[_Block]:
+        """Count the terms of all documents, some at a time, and sort what was counted by term."""
+        analyzer, weighs_titles = open_analyzer(language), settings.title_weight > 0
+        columns = [array("I") for _ in range(4)]
+        for row, document in enumerate(documents):
             text = analyzer.count(document.text)
-            weighs = self._settings.title_weight > 0
-            title = analyzer.count(document.title) if weighs else Counter[int]()
+            title = analyzer.count(document.title) if weighs_titles else Counter[int]()
             terms = [*text, *(term for term in title if term not in text)]
             self.ids.append(document.id)
-            self._lengths.append(text.total())
-            self._title_lengths.append(title.total())
-            self._terms.extend(terms)
-            self._texts.extend(map(text.__getitem__, terms))
-            self._titles.extend(map(title.__getitem__, terms))
-            self._rows.extend([row] * len(terms))
-            if len(self._terms) >= _POSTINGS_AT_ONCE:
-                self._end_block()
+            self.lengths.append(text.total())
+            self.title_lengths.append(title.total())
+            columns[0].extend(terms)
+            columns[1].extend([row] * len(terms))
+            columns[2].extend(map(text.__getitem__, terms))
+            columns[3].extend(map(title.__getitem__, terms))
+            if len(columns[0]) >= _POSTINGS_AT_ONCE:
+                yield _block(columns, folder and folder / f"block-{row}.npy")
+                columns = [array("I") for _ in range(4)]
             if row % _DOCUMENTS_TOLD == 0:
                 progress("indexing", row, None)
-        self._end_block()
+        yield _block(columns, folder and folder / "block-last.npy")
 
-    def _end_block(self) -> None:
-        hashes = np.array(self._terms, np.uint32)
-        order = np.argsort(hashes, kind="stable")
-        terms, having = np.unique(hashes, return_counts=True)
-        postings = np.empty(len(hashes), _BLOCK)
-        postings["row"] = np.array(self._rows, np.uint32)[order]
-        postings["text"] = np.array(self._texts, np.uint32)[order]
-        postings["title"] = np.array(self._titles, np.uint32)[order]
-        if self._folder is not None:
-            path = self._folder / f"block-{len(self._blocks)}.npy"
-            np.save(path, postings)
-            postings = np.load(path, mmap_mode="r")
-        self._blocks.append(_Block(terms, having, postings))
-        self._start_block()
 
-    def postings(self) -> tuple[Bm25Model, _Postings]:
-        """Everything that was counted, by term; and the model without frequencies."""
-        lengths, titles = np.array(self._lengths), np.array(self._title_lengths)
-        average, title = (rounded_length(one.sum() / max(1, len(one))) for one in (lengths, titles))
-        model = Bm25Model(self._settings, len(lengths), average, title, self._language)
-        terms = np.unique(np.concatenate([block.terms for block in self._blocks]))
-        places = [np.searchsorted(terms, block.terms) for block in self._blocks]
-        having = np.zeros(len(terms), np.int64)
-        for block, place in zip(self._blocks, places, strict=True):
-            having[place] += block.having
-        ends = np.cumsum(having)
-        rows = self._room("rows", "<u4", int(having.sum()))
-        weights = self._room("weights", "<u2", int(having.sum()))
-        free = ends - having
-        for block, place in zip(self._blocks, places, strict=True):
-            before = np.cumsum(block.having) - block.having
-            targets = np.repeat(free[place] - before, block.having) + np.arange(len(block.postings))
-            own = block.postings["row"]
-            rows[targets] = own
-            found = model.weights(
-                block.postings["text"], block.postings["title"], lengths[own], titles[own]
-            )
-            weights[targets] = np.rint(found * _WEIGHT_STEPS).astype(np.uint16)
-            free[place] += block.having
-        made = _Postings(terms.astype("<u4"), ends.astype("<i8"), rows, weights)
-        if self._folder is not None:
-            for path in self._folder.glob("block-*.npy"):
-                path.unlink()
-            np.save(self._folder / "terms.npy", made.terms)
-            np.save(self._folder / "ends.npy", made.ends)
-            (self._folder / _IDS).write_text(json.dumps(self.ids), encoding="ascii")
-        return model, made
+def _block(columns: Sequence["array[int]"], path: Path | None) -> _Block:
+    """`columns`: for each posting its term, its row, and how often text and title have the term."""
+    hashes, *others = (np.array(column, np.uint32) for column in columns)
+    order = np.argsort(hashes, kind="stable")
+    terms, having = np.unique(hashes, return_counts=True)
+    postings = np.empty(len(hashes), _BLOCK)
+    for name, values in zip(_BLOCK.names or (), others, strict=True):
+        postings[name] = values[order]
+    if path is not None:
+        np.save(path, postings)
+        postings = np.load(path, mmap_mode="r")
+    return _Block(terms, having, postings)
 
-    def _room(self, name: str, kind: str, size: int) -> _Array:
-        if self._folder is None:
-            return np.empty(size, kind)
-        path, shape = self._folder / f"{name}.npy", (max(1, size),)  # an empty file is not mapped
-        room: _Array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
-        reserve_file(path)  # writing to a sparse mmap on a full disk raises SIGBUS
-        return room
+
+def _merged(
+    blocks: Sequence[_Block], model: Bm25Model, lengths: _Array, titles: _Array, folder: Path | None
+) -> _Postings:
+    """The postings of all blocks, by term, with the weights of the model."""
+    terms = np.unique(np.concatenate([block.terms for block in blocks]))
+    places = [np.searchsorted(terms, block.terms) for block in blocks]
+    having = np.zeros(len(terms), np.int64)
+    for block, place in zip(blocks, places, strict=True):
+        having[place] += block.having
+    ends = np.cumsum(having)
+    rows = _room(folder, "rows", "<u4", int(having.sum()))
+    weights = _room(folder, "weights", "<u2", int(having.sum()))
+    free, settings = ends - having, model.settings
+    for block, place in zip(blocks, places, strict=True):
+        before = np.cumsum(block.having) - block.having
+        targets = np.repeat(free[place] - before, block.having) + np.arange(len(block.postings))
+        own, texts = block.postings["row"], block.postings["text"]
+        found = normalized(texts, lengths[own], model.average_length, settings.b)
+        if settings.title_weight:
+            named = block.postings["title"]
+            named = normalized(named, titles[own], model.average_title, settings.b)
+            found = found + settings.title_weight * named
+        rows[targets] = own
+        weights[targets] = np.maximum(np.rint(saturated(found, settings) * _WEIGHT_STEPS), 1)
+        free[place] += block.having
+    made = _Postings(terms.astype("<u4"), ends.astype("<i8"), rows, weights)
+    if folder is not None:
+        for path in folder.glob("block-*.npy"):
+            path.unlink()
+        np.save(folder / "terms.npy", made.terms)
+        np.save(folder / "ends.npy", made.ends)
+    return made
+
+
+def _room(folder: Path | None, name: str, kind: str, size: int) -> _Array:
+    if folder is None:
+        return np.empty(size, kind)
+    path, shape = folder / f"{name}.npy", (max(1, size),)  # an empty file is not mapped
+    room: _Array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
+    reserve_file(path)  # writing to a sparse mmap on a full disk raises SIGBUS
+    return room
 
 
 def open_bm25(

@@ -1,13 +1,11 @@
 """An index that several machines make together: `assay index --shard I/N`, `--engine ray`.
 
-With `--shard`, the part of one machine is a folder with the vectors of its documents and a
-description; `assay merge` puts the vectors of all parts into the cache, from where the index is
-built as if one machine had embedded everything: points and scores are the same to the last digit.
-With `--engine ray`, all CPUs and GPUs of a Ray cluster embed.
+The vectors of all parts come into the cache, from where the index is built as if one machine had
+embedded everything: scores are the same to the last digit.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import islice
@@ -22,12 +20,19 @@ from assay.progress import Progress, silent
 from assay.ray_cluster import RayCluster
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import split_documents
-from assay.search.embedding import Embedder, EmbedderSettings, VectorCache, Vectors, open_embedder
+from assay.search.embedding import (
+    Embedder,
+    EmbedderSettings,
+    VectorCache,
+    Vectors,
+    batches,
+    open_embedder,
+)
 from assay.search.index import IndexReport, build_index
-from assay.search.store import Store, batches
+from assay.search.store import Store
 
 PART_FILE = "part.json"
-_VECTORS = "vectors.sqlite3"
+VECTORS_FILE = "vectors.sqlite3"
 _DOCUMENTS_IN_A_PART = 256
 _SAME = ("count", "corpus", "embedder", "bm25")
 
@@ -65,7 +70,7 @@ def write_part(
     part = IndexPart(index, count, name, corpus, embedder.name, settings, bm25, total)
     try:
         make_private_folder(folder)
-        vectors = VectorCache(folder / _VECTORS)
+        vectors = VectorCache(folder / VECTORS_FILE)
         mine = islice(dataset.documents.values(), index, None, count)
         for some in batches(mine, max(_DOCUMENTS_IN_A_PART, embedder.texts_at_once)):
             vectors.embed(_texts(some, embedder), embedder)
@@ -86,7 +91,15 @@ def read_parts(folders: Sequence[Path]) -> IndexPart:
     """The first of the parts of one index. Raises `SearchError` unless each is there once."""
     found: dict[int, tuple[Path, IndexPart]] = {}
     for folder in folders:
-        part = _read_part(folder)
+        try:
+            part = TypeAdapter(IndexPart).validate_json(read_file(folder / PART_FILE))
+            if part.documents and not (folder / VECTORS_FILE).is_file():
+                raise SearchError(f"{VECTORS_FILE} is missing")
+        except (OSError, ValueError, AssayError) as error:
+            raise SearchError(
+                f"{folder} is not a complete part of an index ({error}); make it again with: "
+                "assay index --shard"
+            ) from None
         other, first = next(iter(found.values()), (folder, part))
         wrong = [name for name in _SAME if getattr(part, name) != getattr(first, name)]
         if wrong:
@@ -105,25 +118,6 @@ def read_parts(folders: Sequence[Path]) -> IndexPart:
             f"assay index --shard {missing[0]}/{first.count}"
         )
     return found[0][1]
-
-
-def _read_part(folder: Path) -> IndexPart:
-    try:
-        part = TypeAdapter(IndexPart).validate_json(read_file(folder / PART_FILE))
-        if part.documents and not (folder / _VECTORS).is_file():
-            raise SearchError(f"{_VECTORS} is missing")
-        return part
-    except (OSError, ValueError, AssayError) as error:
-        raise SearchError(
-            f"{folder} is not a complete part of an index ({error}); make it again with: "
-            "assay index --shard"
-        ) from None
-
-
-def take_vectors(folders: Iterable[Path], vectors: VectorCache) -> None:
-    """Copy the vectors of parts into the cache."""
-    for folder in folders:
-        vectors.take_from(VectorCache(folder / _VECTORS))
 
 
 def build_on_cluster(

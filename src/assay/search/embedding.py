@@ -5,13 +5,14 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ from assay.text import strip_controls
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+_Item = TypeVar("_Item")
 
 # One row for each text, of length 1, so that a dot product is a cosine
 Vectors = NDArray[np.float32]
@@ -100,8 +103,7 @@ EMBEDDER_FORMS = "onnx:DIR, st:NAME|DIR, openai:MODEL[@URL]"
 class EmbedderSettings:
     """EmbedderSettings("st:intfloat/e5-small")  # one of `EMBEDDER_FORMS`; built in if empty
 
-    `device`: auto (a GPU if there is one), cpu, mps, cuda or cuda:N, for `st:`. By default that of
-    ASSAY_DEVICE: it belongs to the machine and changes no score.
+    `device`: auto, cpu, mps, cuda or cuda:N, for `st:`; it changes no score.
     """
 
     embedder: str = ""
@@ -135,6 +137,13 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
     from assay.search.onnx_embedding import open_builtin
 
     return open_builtin()
+
+
+def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """The items, `size` at a time."""
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
 
 
 class TokenCounter:
@@ -209,13 +218,10 @@ class VectorCache:
         self._workers = workers
         try:
             yield
-            self._wait()
+            if self._writing is not None:
+                self._writing.result()
         finally:
             self._workers = self._writing = None
-
-    def _wait(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
 
     def embed(
         self, texts: Sequence[str], embedder: Embedder, progress: Progress = silent
@@ -228,12 +234,17 @@ class VectorCache:
         done, step = len(texts) - len(missing), embedder.texts_at_once
         for start in range(0, len(missing), step):
             part = dict(missing[start : start + step])
-            vectors = embedder.embed(list(part.values()), _shifted(progress, done, len(texts)))
+
+            def shifted(what: str, now: int, _: int | None, before: int = done) -> None:
+                progress(what, before + now, len(texts))
+
+            vectors = embedder.embed(list(part.values()), shifted)
+            arguments = self._database, embedder.name, list(part), vectors
             if self._workers is None:
-                _write(None, self._database, embedder.name, list(part), vectors)
+                _write(None, *arguments)
             else:
-                self._wait()
-                arguments = self._database, embedder.name, list(part), vectors
+                if self._writing is not None:
+                    self._writing.result()
                 self._writing = self._workers.submit(_write, *arguments)
             known |= zip(part, vectors, strict=True)
             done += len(part)
@@ -267,21 +278,21 @@ class VectorCache:
 def _read(
     database: sqlite3.Connection, embedder: Embedder, keys: Sequence[bytes]
 ) -> dict[bytes, Vectors]:
-    distinct = list(dict.fromkeys(keys))
-    found: list[tuple[str, bytes, bytes]] = []
-    for start in range(0, len(distinct), _KEYS_IN_A_QUERY):
-        part = distinct[start : start + _KEYS_IN_A_QUERY]
-        marks = ",".join("?" * len(part))
-        found += database.execute(
-            f"{_STORED} WHERE embedder = ? AND text IN ({marks})", (embedder.name, *part)
-        ).fetchall()
     size = embedder.dimension * np.dtype(np.float32).itemsize
-    good = {row[1]: vector for row in found if (vector := _intact(row)) and len(vector) == size}
-    if len(good) < len(found):
-        _log.warning(
-            "%d vectors in the cache are damaged: they are computed again", len(found) - len(good)
-        )
-    return {key: np.frombuffer(vector, np.float32) for key, vector in good.items()}
+    found: dict[bytes, Vectors] = {}
+    damaged = 0
+    for part in batches(dict.fromkeys(keys), _KEYS_IN_A_QUERY):
+        marks = ",".join("?" * len(part))
+        query = f"{_STORED} WHERE embedder = ? AND text IN ({marks})"
+        for _, key, stored in database.execute(query, (embedder.name, *part)):
+            vector, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
+            if len(vector) == size and checksum == _checksum(key, vector):
+                found[key] = np.frombuffer(vector, np.float32)
+            else:
+                damaged += 1
+    if damaged:
+        _log.warning("%d vectors in the cache are damaged: they are computed again", damaged)
+    return found
 
 
 def _write(
@@ -300,13 +311,6 @@ def _insert(database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes
     database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
 
-def _intact(row: tuple[str, bytes, bytes]) -> bytes | None:
-    """The bytes of the vector, if they match their checksum."""
-    _, key, stored = row
-    vector, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
-    return vector if checksum == _checksum(key, vector) else None
-
-
 def _checksum(key: bytes, vector: bytes) -> bytes:
     """A hash of vector and key: a vector that has become another text's is damaged too."""
     return hashlib.sha256(key + vector).digest()[:_CHECKSUM_BYTES]
@@ -314,7 +318,3 @@ def _checksum(key: bytes, vector: bytes) -> bytes:
 
 def _key(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
-
-
-def _shifted(progress: Progress, before: int, total: int) -> Progress:
-    return lambda what, done, _part: progress(what, before + done, total)

@@ -1,9 +1,8 @@
 """Conditions on the metadata of documents, all of which must hold.
 
-{"year": 2020}                    equal
-{"year": [2019, 2020]}            one of them
-{"year": {"gte": 2019, "lt": 2021}}   in a range
-{"date": {"gte": "2024-01-01"}}   of dates or times in ISO 8601, in UTC if they name no zone
+{"year": 2020}                        equal; a list: one of them
+{"date": {"gte": "2024-01-01"}}       in a range of numbers, or of dates (UTC if no zone is named)
+year>=2019, type=recipe               the short form
 """
 
 import operator

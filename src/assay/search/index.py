@@ -1,8 +1,4 @@
-"""The retriever over a data set, with its index built when it is first needed.
-
-`open_retriever` is the way in. Every vector that was embedded once comes from the cache: an index
-of changed documents costs the new texts only.
-"""
+"""The retriever over a data set: `open_retriever` builds the index that it needs."""
 
 import hashlib
 import logging
@@ -91,7 +87,8 @@ def open_retriever(
         return retriever
     from assay.search.tuning.tune import open_tuned  # brings scipy, for this mode alone
 
-    return retriever.with_ranking(open_tuned(dataset, embedder, retriever, progress))
+    retriever.ranker = open_tuned(dataset, embedder, retriever, progress)
+    return retriever
 
 
 def build_index(

@@ -1,10 +1,7 @@
-"""Sentence embeddings on ONNX Runtime: the tokens' vectors pooled, then brought to length 1.
+"""Sentence embeddings on ONNX Runtime: the built-in all-MiniLM-L6-v2 in 8 bits, or a folder.
 
-The built-in model is all-MiniLM-L6-v2 in 8 bits, two files of the package agent-assay-minilm.
-
-One thread for each batch and several batches at once: on two cores this embeds about half as much
-again as one batch on two threads does, and a single query never waits for a second core. The texts
-of a batch have the same number of tokens, so nothing is padded.
+One thread for each batch and several batches at once: on two cores this embeds half as much again
+as one batch on two threads, and a single query never waits for a second core.
 """
 
 import hashlib
@@ -140,13 +137,13 @@ def open_builtin() -> OnnxEmbedder:
     folder = Path(spec.origin).parent
     tokenizer = Tokenizer.from_buffer(_read_checked(folder / "tokenizer.json"))
     thread = ThreadPoolExecutor(1, thread_name_prefix="assay-model")
-    session = thread.submit(_open_builtin_session, folder / "model.onnx")
+    session = thread.submit(
+        lambda: open_session(
+            BUILTIN_EMBEDDER, _read_checked(folder / "model.onnx"), _session_settings()
+        )
+    )
     thread.shutdown(wait=False)
     return OnnxEmbedder(_BUILTIN_NAME, session, tokenizer)
-
-
-def _open_builtin_session(path: Path) -> onnxruntime.InferenceSession:
-    return open_session(BUILTIN_EMBEDDER, _read_checked(path), _session_settings())
 
 
 def _session_settings() -> Mapping[str, str]:
@@ -156,11 +153,10 @@ def _session_settings() -> Mapping[str, str]:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {}
     try:
-        with _CPU_FLAGS.open(encoding="ascii", errors="replace") as lines:
-            flags = next((line for line in lines if line.startswith("flags")), "")
+        known = "vnni" in _CPU_FLAGS.read_text(encoding="ascii", errors="replace")
     except OSError:  # not Linux
-        flags = ""
-    return {} if "vnni" in flags else {"session.x64quantprecision": "1"}
+        known = False
+    return {} if known else {"session.x64quantprecision": "1"}
 
 
 def _read_checked(path: Path) -> bytes:
@@ -217,14 +213,12 @@ def open_folder(folder: Path) -> OnnxEmbedder:
 
 def _read_pooling(folder: Path) -> str:
     path = folder / "1_Pooling" / "config.json"
-    chosen = [name for name, value in _settings(path).items() if value is True]
-    modes = [name for name in chosen if name.startswith("pooling_mode_")]
+    settings = _settings(path).items()
+    modes = [name for name, value in settings if value is True and name.startswith("pooling_mode_")]
     known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-    if not modes:
-        return "mean"
-    if len(modes) > 1 or modes[0] not in known:
+    if len(modes) > 1 or not known.keys() >= set(modes):
         raise UsageError(f"{path} asks for {' and '.join(modes)}; only mean and cls are supported")
-    return known[modes[0]]
+    return known[modes[0]] if modes else "mean"
 
 
 def _settings(path: Path) -> JsonObject:

@@ -1,8 +1,7 @@
 """The index on a Qdrant server or cluster: `QDRANT_URL`.
 
 A collection is searched by its own name, and an alias tells which one is live, so that searches
-never see an index that is being written. With several addresses, a request goes to the node that
-answered last, and to the next one if that does not respond.
+never see an index that is being written.
 """
 
 import logging
@@ -26,7 +25,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from assay.errors import GATEWAY_ERRORS, SearchError, SearchUnavailable, UsageError
 from assay.net.redact import redact_url
 from assay.progress import Progress
-from assay.search.embedding import Vectors
+from assay.search.embedding import Vectors, batches
 from assay.search.store import (
     EmbeddedPart,
     IndexKey,
@@ -35,7 +34,6 @@ from assay.search.store import (
     OpenWords,
     Place,
     StoredChunk,
-    batches,
 )
 
 # If the server compresses vectors, three times as many are found by these and scored whole.
@@ -64,8 +62,7 @@ def _point_id(doc_id: str, chunk_index: int) -> str:
 class ServerStore:
     """ServerStore("http://node1:6333,http://node2:6333", "notes", shards=3, copies=2)
 
-    Of one server, or of the nodes of one cluster. `shards` and `copies` are for a new collection:
-    in how many parts its points are divided, and how many nodes hold each.
+    One server, or the nodes of one cluster. `shards` and `copies` are for a new collection.
     """
 
     def __init__(
@@ -78,14 +75,14 @@ class ServerStore:
         copies: int | None = None,
     ) -> None:
         self._alias, self._shards, self._copies = collection, shards, copies
-        self._url = shown_addresses(url)
-        self._client = connect(url, api_key)
-        weakref.finalize(self, self._client.close)
+        self.url = shown_addresses(url)
+        self.client = connect(url, api_key)
+        weakref.finalize(self, self.client.close)
 
     @property
     def where(self) -> str:
         """The address without its secrets, and the collection."""
-        return f"{self._url} (collection {self._alias!r})"
+        return f"{self.url} (collection {self._alias!r})"
 
     def lock(self, _progress: Progress) -> AbstractContextManager[None]:
         """Nothing to lock: concurrent builds of the same index do not conflict, see `write`."""
@@ -95,24 +92,22 @@ class ServerStore:
         """The live collection; None if it is of another key."""
         if (live := self._live()) is None:
             return None
-        with server_errors(self._url):
-            metadata = self._client.get_collection(live).config.metadata or {}
+        with server_errors(self.url):
+            metadata = self.client.get_collection(live).config.metadata or {}
         manifest = Manifest.from_json(metadata.get("manifest", {}), self.where)
-        if manifest.key != key:
-            return None
-        return ServerIndex(self._client, live, manifest, self._url, keep=self)
+        return ServerIndex(self, live, manifest) if manifest.key == key else None
 
     def write(self, manifest: Manifest, parts: Iterable[EmbeddedPart]) -> None:
         """Into a collection named after what it will hold: a build that was killed is taken up
         again, and two processes that build the same index write the same points.
         """
         name = f"{self._alias}--{manifest.key.digest()}"
-        with server_errors(self._url):
-            if not self._client.collection_exists(name):
+        with server_errors(self.url):
+            if not self.client.collection_exists(name):
                 self._create(name, manifest.dimension)
             points = (point for one in parts for point in _points(one))
             for some in batches(points, _POINTS_IN_A_CALL):
-                self._client.upsert(name, some, wait=True)
+                self.client.upsert(name, some, wait=True)
             self._switch(name, manifest)
 
     def _switch(self, name: str, manifest: Manifest) -> None:
@@ -124,26 +119,26 @@ class ServerStore:
             )
         created = models.CreateAlias(collection_name=name, alias_name=self._alias)
         operations.append(models.CreateAliasOperation(create_alias=created))
-        self._client.update_collection(
+        self.client.update_collection(
             name,
             optimizers_config=models.OptimizersConfigDiff(indexing_threshold=_GRAPH_FROM_KB),
             metadata={"manifest": manifest.as_json()},
         )
-        self._client.update_collection_aliases(operations)
+        self.client.update_collection_aliases(operations)
         ours = re.compile(rf"{re.escape(self._alias)}--[0-9a-f]{{12}}")  # see `write`
-        for one in self._client.get_collections().collections:
+        for one in self.client.get_collections().collections:
             if ours.fullmatch(one.name) and one.name != name:
-                self._client.delete_collection(one.name)
+                self.client.delete_collection(one.name)
 
     def _create(self, name: str, dimension: int) -> None:
-        nodes, copies = len(_peers(self._client)) or 1, self._copies or 1
+        nodes, copies = len(_peers(self.client)) or 1, self._copies or 1
         if copies > nodes:  # Qdrant would make fewer copies, and none later
             raise SearchError(
-                f"a replication factor of {copies} needs {copies} nodes, and Qdrant at {self._url} "
+                f"a replication factor of {copies} needs {copies} nodes, and Qdrant at {self.url} "
                 f"has {nodes}: start the others first"
             )
         try:
-            self._client.create_collection(
+            self.client.create_collection(
                 name,
                 vectors_config=models.VectorParams(size=dimension, distance=models.Distance.COSINE),
                 shard_number=self._shards,
@@ -156,9 +151,9 @@ class ServerStore:
                 raise
 
     def _live(self) -> str | None:
-        with server_errors(self._url):
-            aliases = self._client.get_aliases().aliases
-            collections = {one.name for one in self._client.get_collections().collections}
+        with server_errors(self.url):
+            aliases = self.client.get_aliases().aliases
+            collections = {one.name for one in self.client.get_collections().collections}
         if self._alias in collections:  # which has no aliases among them
             raise SearchError(
                 f"{self.where} is a collection that Assay did not create; set COLLECTION_NAME to "
@@ -181,15 +176,12 @@ def _points(part: EmbeddedPart) -> Iterator[models.PointStruct]:
 class ServerIndex:
     """Searches one collection by its own name: an index that takes over the alias is never mixed
     in. The name is a hash of the key, so a server with another index does not have it.
-
-    `keep`: the store, which closes the connections when it is garbage collected.
     """
 
-    def __init__(
-        self, client: QdrantClient, collection: str, manifest: Manifest, url: str, *, keep: object
-    ) -> None:
-        self._client, self._collection, self._url, self._keep = client, collection, url, keep
-        self.manifest = manifest
+    def __init__(self, store: ServerStore, collection: str, manifest: Manifest) -> None:
+        # The store closes the connections when it is garbage collected.
+        self._store, self._collection, self.manifest = store, collection, manifest
+        self._client, self._url = store.client, store.url
         self._totals: dict[str, int] = {}  # chunks of the documents that were found
 
     def nearest(
@@ -278,8 +270,7 @@ _CLIENT_ERRORS = (ResponseHandlingException, UnexpectedResponse)
 def connect(urls: str, api_key: str | None) -> QdrantClient:
     """A client of the server, or of the nodes of one cluster, that QDRANT_URL names.
 
-    Raises `SearchError` for an old version, and `SearchUnavailable` if nothing responds or servers
-    that do are not one cluster.
+    Raises `SearchError` for an old version, `SearchUnavailable` if nothing responds.
     """
     addresses = urls.split(",")
     clients = [_client(url, api_key, _TIMEOUT_S) for url in addresses]
@@ -289,20 +280,16 @@ def connect(urls: str, api_key: str | None) -> QdrantClient:
         client = cast(QdrantClient, FailoverClient(clients, probes))
     shown = shown_addresses(urls)
     with server_errors(shown):
-        require_version(client.info().version, shown)
+        version = client.info().version
+        numbers = tuple(int(part) for part in version[:40].split(".")[:2] if part.isdecimal())
+        if numbers and numbers < _MIN_VERSION:
+            raise SearchError(
+                f"Qdrant at {shown} is {version}; Assay needs {'.'.join(map(str, _MIN_VERSION))} "
+                "or newer. Update the server, or unset QDRANT_URL"
+            )
         if isinstance(client, FailoverClient):
             client.require_one_cluster()
     return client
-
-
-def require_version(version: str, url: str) -> None:
-    """Raises `SearchError` for a server that cannot keep an index."""
-    numbers = tuple(int(part) for part in version[:40].split(".")[:2] if part.isdecimal())
-    if numbers and numbers < _MIN_VERSION:
-        raise SearchError(
-            f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _MIN_VERSION))} or "
-            "newer. Update the server, or unset QDRANT_URL"
-        )
 
 
 def _peers(client: QdrantClient) -> set[str]:
@@ -337,21 +324,15 @@ def _client(url: str, api_key: str | None, timeout: int) -> QdrantClient:
     with warnings.catch_warnings():
         # Replaced by our own warning, which is not shown for this machine.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        return QdrantClient(
-            url=url.strip(), api_key=api_key, timeout=timeout, check_compatibility=False
-        )
+        options: dict[str, Any] = {"timeout": timeout, "check_compatibility": False}
+        return QdrantClient(url=url.strip(), api_key=api_key, **options)
 
 
 class FailoverClient:
     """Has the methods of a `QdrantClient`, each sent to the node that answered last, and to the
-    next one if that does not respond.
+    next one of the same cluster if that does not respond.
 
-    Another node is asked only if it belongs to the same cluster: a standalone server may have an
-    older index under the same name.
-
-    Parameters:
-        clients: one for each node.
-        probes: the same, for requests that a node answers at once or not at all.
+    `probes`: as `clients`, one for each node, for requests that are answered at once or never.
     """
 
     def __init__(self, clients: Sequence[QdrantClient], probes: Sequence[QdrantClient]) -> None:
@@ -379,9 +360,10 @@ class FailoverClient:
     def _require_member(self, place: int) -> None:
         peers = _peers(self._probes[place])
         if not peers or (self._peers and not peers & self._peers):
+            # A standalone server may have an older index under the same name.
             raise SearchUnavailable(
                 f"server {place + 1} of the {len(self._probes)} in QDRANT_URL is not a node of "
-                "their cluster and may hold another index: name one server or one cluster's nodes"
+                "their cluster: name one server, or the nodes of one cluster"
             )
         self._peers |= peers
 
@@ -438,15 +420,15 @@ def server_errors(urls: str) -> Iterator[None]:
 
 def _search_error(urls: str, error: Exception) -> SearchError:
     status, content = getattr(error, "status_code", None), getattr(error, "content", b"")
-    if _is_away(error) and status == 500:
-        return SearchUnavailable(
-            f"too many nodes of the Qdrant cluster at {urls} do not respond: start them and run "
-            "this again; stored points are not lost"
-        )
     if _is_away(error):
+        why = getattr(error, "source", f"HTTP {status}")
+        if status == 500:
+            return SearchUnavailable(
+                f"too many nodes of the Qdrant cluster at {urls} do not respond: start them and "
+                "run this again; nothing is lost"
+            )
         return SearchUnavailable(
-            f"Qdrant at {urls} does not respond ({getattr(error, 'source', f'HTTP {status}')}); "
-            "start it, or correct QDRANT_URL"
+            f"Qdrant at {urls} does not respond ({why}); start it, or correct QDRANT_URL"
         )
     if status == 404 and b"doesn't exist" in content:
         return SearchUnavailable(

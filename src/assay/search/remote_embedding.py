@@ -119,26 +119,21 @@ class RemoteEmbedder:
         if not is_matrix or not np.isfinite(vectors).all():
             raise self._error(f"expected {wanted} finite numbers, got an array of {vectors.shape}")
         if not (present := vectors.any(axis=1)).all():
-            place = int(present.argmin())
-            size = f"{len(texts[place]):,} characters" if texts[place].strip() else "blank"
-            raise self._error(
-                f"the vector of text {place + 1} of {len(texts)} in a request ({size}) contains "
-                "only zeros",
-                "use another model, or remove documents whose words it does not know",
-            )
+            place = int(present.argmin()) + 1
+            raise self._error(f"the vector of text {place} of {len(texts)} contains only zeros")
         return vectors
 
     async def _post(self, client: httpx.AsyncClient, texts: list[str]) -> bytes:
+        request = {"model": self._model, "input": texts}
         try:
-            answer = await client.post(
-                f"{self._url}/embeddings", json={"model": self._model, "input": texts}
-            )
-        except httpx.TransportError as error:
-            reason = connect_reason(error) if isinstance(error, httpx.ConnectError) else error
-            message = f"{type(error).__name__}: {reason}"
-            raise ProviderError(ProviderFailure.CONNECTION, message) from None
+            answer = await client.post(f"{self._url}/embeddings", json=request)
         except httpx.HTTPError as error:
-            raise ProviderError(ProviderFailure.BAD_REQUEST, str(error)) from None
+            failed = isinstance(error, httpx.TransportError)
+            reason = connect_reason(error) if isinstance(error, httpx.ConnectError) else error
+            raise ProviderError(
+                ProviderFailure.CONNECTION if failed else ProviderFailure.BAD_REQUEST,
+                f"{type(error).__name__}: {reason}",
+            ) from None
         if answer.is_success:
             return answer.content
         status, said = answer.status_code, redact_secrets(answer.text, self._key)
@@ -149,12 +144,8 @@ class RemoteEmbedder:
             retry_after=parse_retry_after(answer.headers.get("Retry-After")),
         )
 
-    def _error(self, reason: str, remedy: str = "") -> SearchError:
-        remedy = remedy or (
-            "check the URL, which usually ends in /v1, the model name and the API key in "
-            f"{' or '.join(_KEYS)}"
-        )
+    def _error(self, reason: str) -> SearchError:
         return SearchError(
             f"could not get embeddings of model {self._model!r} from {redact_url(self._url)}: "
-            f"{reason}; {remedy}"
+            f"{reason}; check the URL (usually .../v1), the model and the key in {_KEYS[0]}"
         )

@@ -1,9 +1,6 @@
 """One call for every way to search: BM25, dense, both fused, or a tuned model.
 
-How two signals become one ranking: each is divided by its best score for the query, and the two
-are mixed, the convex combination with theoretical minima (both 0 here) of Bruch, Gai and Ingber,
-"An Analysis of Fusion Functions for Hybrid Retrieval", 2023. Constants were chosen on NFCorpus dev
-and checked on SciFact train.
+Constants were chosen on NFCorpus dev and checked on SciFact train.
 """
 
 import json
@@ -58,9 +55,7 @@ class Ranked(NamedTuple):
 
 
 class LearnedRanking(NamedTuple):
-    """What a learned ranking says about a query.
-
-    `trust`, from 0 to 1: how far the query is like those that it learned from. The rest of the
+    """`trust`, from 0 to 1: how far the query is like those that it learned from. The rest of the
     weight is the zero-shot ranking's.
     """
 
@@ -156,7 +151,7 @@ class Retriever:
     """Searches the documents of one data set; safe to use from several threads at once.
 
     Without an `index`, which has the vectors, there is only mode bm25. `ranker`: for mode tuned;
-    its numbers are the places of the documents in the data set.
+    its numbers are the places of the documents in the data set. It may be set later.
     """
 
     def __init__(
@@ -170,22 +165,12 @@ class Retriever:
         ranker: "TunedRanker | None" = None,
     ) -> None:
         self._documents, self._words, self._index = documents, words, index
-        self._embedder, self._mode, self._ranker = embedder, mode, ranker
-
-    def with_ranking(self, ranker: "TunedRanker") -> "Retriever":
-        """The same index with a tuned mode."""
-        parts = self._documents, self._words, self._index, self._embedder, self._mode
-        return Retriever(*parts, ranker=ranker)
+        self._embedder, self._mode, self.ranker = embedder, mode, ranker
 
     @property
     def bm25(self) -> Bm25Model:
         """Settings, and what is known of the words of the documents."""
         return self._words.model
-
-    @property
-    def learned_from(self) -> tuple[str, ...]:
-        """The splits whose judgments the tuned mode knows; empty without that mode."""
-        return ("train",) if self._ranker else ()
 
     def close(self) -> None:
         """Release the index: its files and connections close when nothing else uses it."""
@@ -226,18 +211,28 @@ class Retriever:
         ranking = self._rank(text, top_k, chosen, self._allowed(filters))
         hits, trace = self._hits(ranking), ranking.trace
         doc_ids = [hit.doc_id for hit in hits]
-        words = self._term_shares(text, doc_ids) if chosen != "dense" else {}
-        judged = self._judged(text, doc_ids) if chosen == "tuned" and trace is None else {}
+        words: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
+        if chosen != "dense":
+            # Word by word: the index has the weights, and a chunk has only a part of the text.
+            known = self._words.query(text)
+            for term in dict.fromkeys(self._words.terms(text)):
+                index = zlib.crc32(term.encode())
+                word = {index: known[index]} if index in known else {}
+                for doc_id, score in self._words.find(word, among=doc_ids).items():
+                    words[doc_id][term] = score
+        judged: Sequence[tuple[JudgedQuery, ...]] = [()] * len(hits)
+        if self.ranker and chosen == "tuned" and trace is None:
+            rows = [self._words.row_of[doc_id] for doc_id in doc_ids]
+            judged = self.ranker.judged_for(text, self._query_vector(text), rows)
         places = [(hit.doc_id, hit.chunk_index) for hit in hits]
         stored = self._vectors.chunks(places, vectors=True) if trace else {}
         explained = []
-        for hit, place in zip(hits, places, strict=True):
+        for hit, place, named in zip(hits, places, judged, strict=True):
             shares = ranking.shares.get(hit.doc_id, {chosen: hit.score})
             if trace is not None and place in stored:
                 shares = trace.shares(hit.doc_id, np.asarray(stored[place].vector, np.float32))
-            terms, feedback = words.get(hit.doc_id, {}), trace.feedback if trace else ()
-            named = judged.get(hit.doc_id, ())
-            explained.append((hit, Explanation(shares, terms, feedback, named)))
+            feedback = trace.feedback if trace else ()
+            explained.append((hit, Explanation(shares, words[hit.doc_id], feedback, named)))
         return explained
 
     @property
@@ -255,27 +250,6 @@ class Retriever:
     def _metadata(self) -> dict[str, JsonObject]:
         """Of each document, parsed once: every filter asks about all of them."""
         return {one.id: plain_metadata(one) for one in self._documents.values()}
-
-    def _term_shares(self, text: str, doc_ids: Sequence[str]) -> dict[str, dict[str, float]]:
-        """What each word of the query adds to the BM25 score of these documents.
-
-        The index is asked word by word: it has the weights, and a chunk has only a part of the
-        text.
-        """
-        query = self._words.query(text)
-        found: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
-        for term in dict.fromkeys(self._words.terms(text)):
-            index = zlib.crc32(term.encode())
-            word = {index: query[index]} if index in query else {}
-            for doc_id, score in self._words.find(word, among=doc_ids).items():
-                found[doc_id][term] = score
-        return found
-
-    def _judged(self, text: str, doc_ids: Sequence[str]) -> dict[str, tuple[JudgedQuery, ...]]:
-        assert self._ranker is not None
-        rows = [self._words.row_of[doc_id] for doc_id in doc_ids]
-        found = self._ranker.judged_for(text, self._query_vector(text), rows)
-        return dict(zip(doc_ids, found, strict=True))
 
     def _rank(self, text: str, top_k: int, mode: Mode, allowed: _Allowed) -> _Ranking:
         if mode == "bm25":
@@ -343,10 +317,10 @@ class Retriever:
         )
 
     def _tuned(self, text: str, vector: Vectors, top_k: int, allowed: _Allowed) -> _Ranking:
-        if self._ranker is None:
+        if self.ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
         ids, index = self._words.ids, self._vectors
-        found = self._ranker.rank(text, vector, MAX_TOP_K if allowed is None else len(ids))
+        found = self.ranker.rank(text, vector, MAX_TOP_K if allowed is None else len(ids))
         vector = index.manifest.metric.apply(vector)
         if found.trust <= 0:
             return self._hybrid(text, vector, top_k, allowed)
@@ -409,7 +383,9 @@ def plain_metadata(document: Document) -> JsonObject:
 
 
 def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, float]:
-    """Scores from 0 to 1 for every document that either signal knows."""
+    """Scores from 0 to 1 for every document that either signal knows: the mix of both, each divided
+    by its best (Bruch, Gai and Ingber 2023, "An Analysis of Fusion Functions").
+    """
     # Nothing above 0 is worth nothing, whatever it is divided by.
     words = LEXICAL_WEIGHT / (max(lexical.values(), default=0.0) or 1.0)
     near = (1 - LEXICAL_WEIGHT) / (max(dense.values(), default=0.0) or 1.0)

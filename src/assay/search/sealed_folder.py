@@ -1,7 +1,6 @@
 """Folders of files that are complete or not there, each file with its SHA-256.
 
-A folder is written beside its place, sealed with the checksums of its files, and renamed. Nothing
-is written to it afterwards, so bit rot and half-written files are noticed when it is opened.
+A folder is written beside its place, sealed with checksums, renamed, and never written to again.
 """
 
 import hashlib

@@ -1,18 +1,15 @@
 """What an index of vectors is made of, and the interface of the two stores: a folder, or Qdrant.
 
-An index holds vectors alone. Words are in the BM25 index of this machine, texts and metadata in the
-data set. It is never changed while it can be searched: a new one is written beside it and takes its
-place in one step.
+An index is never changed while it can be searched: a new one takes its place in one step.
 """
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import islice
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +29,6 @@ FORMAT = 7
 # A chunk: its document, and its number in that.
 Place = tuple[str, int]
 
-_Item = TypeVar("_Item")
-
 # Opens the BM25 index of the documents, which has their ids in the order of the corpus.
 OpenWords = Callable[[], Bm25Index]
 
@@ -50,11 +45,8 @@ class CorpusMetric:
     """Which directions of a corpus's vectors say how a text is written, not what.
 
     A title and its own text say the same in two styles, so the directions in which their vectors
-    differ carry no meaning. They are found over a sample of the corpus and damped, for documents
-    and queries alike: within-class covariance normalization (Hatch, Kajarekar and Stolcke 2006), of
-    which the strongest directions are kept. No judgment is used.
-
-    `directions` are packed as text for a manifest; `kept`: how much of each, from 0 to 1.
+    differ carry no meaning and are damped: within-class covariance normalization (Hatch, Kajarekar
+    and Stolcke 2006). `directions` are packed as text; `kept`: how much of each, from 0 to 1.
     """
 
     directions: str = ""
@@ -82,9 +74,7 @@ def fit_metric(
     cache: VectorCache,
     progress: Progress = silent,
 ) -> CorpusMetric:
-    """From the titles of at most a few thousand documents, spread evenly over their ids; a corpus
-    with few titles has its vectors as the model gives them.
-    """
+    """From a sample of the titles; with few of them, vectors stay as the model gives them."""
     titled = sorted(one.id for one in documents.values() if one.title.strip())
     if len(titled) < max(_MIN_SAMPLE * embedder.dimension, len(documents) / 2):
         return CorpusMetric()
@@ -94,11 +84,8 @@ def fit_metric(
     prompt = embedder.prompts.document
     titles = [prompt + strip_controls(one.title.strip()[:_TITLE_CHARACTERS]) for one in sample]
     texts = document_vectors(sample, embedder, progress, cache=cache)
-    return _fitted(cache.embed(titles, embedder, progress) - texts)
-
-
-def _fitted(differences: Vectors) -> CorpusMetric:
-    within = differences.astype(np.float64).T @ differences.astype(np.float64)
+    differences = (cache.embed(titles, embedder, progress) - texts).astype(np.float64)
+    within = differences.T @ differences
     if (total := float(np.trace(within))) < 1e-9:
         return CorpusMetric()
     sizes, axes = np.linalg.eigh(within * (len(within) / total))
@@ -155,8 +142,8 @@ class Manifest:
 
 
 class EmbeddedPart(NamedTuple):
-    """The chunks of some documents, in the order of the corpus: how many each document has, where
-    each is in its text, and its vector in the metric of the index.
+    """Some documents, in the order of the corpus: how many chunks each has, where each chunk is in
+    its text, and its vector in the metric of the index.
     """
 
     ids: Sequence[str]
@@ -178,13 +165,6 @@ class StoredChunk(NamedTuple):
     span: Span
     total: int
     vector: Sequence[float] | Vectors = ()
-
-
-def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """The items, `size` at a time."""
-    left = iter(items)
-    while some := list(islice(left, size)):
-        yield some
 
 
 class Index(Protocol):

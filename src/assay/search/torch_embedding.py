@@ -41,8 +41,14 @@ class TorchEmbedder:
         if kind == "cuda":
             self._model.half()
         self.max_tokens = min(MAX_TOKENS, int(self._model.max_seq_length or MAX_TOKENS))
-        tokenizer = _tokenizer(self._model, model)
-        self.count_tokens = TokenCounter(Tokenizer.from_str(tokenizer.to_str()))
+        backend = getattr(self._model.tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            raise SearchError(f"--embedder st:{model} has no fast tokenizer (tokenizer.json)")
+        counting, tokenizer = (Tokenizer.from_str(backend.to_str()) for _ in range(2))
+        for one in (counting, tokenizer):
+            one.no_padding()
+        counting.no_truncation()
+        self.count_tokens = TokenCounter(counting)
         tokenizer.enable_truncation(self.max_tokens)
         self._tokenizer, self._padding = tokenizer, self._model.tokenizer.pad_token_id or 0
         self._batch = _TOKENS_IN_A_BATCH[kind]
@@ -132,20 +138,6 @@ def _load(model: str, device: str) -> Any:
             f"--embedder st:{model}: the model cannot be loaded ({reason}); pass a folder, or a "
             "name that sentence-transformers finds in its cache or can download"
         ) from None
-
-
-def _tokenizer(loaded: Any, model: str) -> Tokenizer:
-    """A copy that counts without a limit. Only the fast kind has one, as all current models do."""
-    backend = getattr(loaded.tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise SearchError(
-            f"--embedder st:{model}: the model has no fast tokenizer (tokenizer.json); export it, "
-            "or use another model"
-        )
-    copied = Tokenizer.from_str(backend.to_str())
-    copied.no_truncation()
-    copied.no_padding()
-    return copied
 
 
 def _digest(loaded: Any) -> str:

@@ -147,10 +147,9 @@ class BuiltinAgent:
         described = {"mode": mode, "bm25": str(words)}
         described |= {"embedder": embedder.name} if embedder else {}
         self.info = replace(self.info, retriever=described)
-        if learned_from := retriever.learned_from:
-            learned = f"learned from {' and '.join(learned_from)}"
-            details = "; ".join(filter(None, [learned, self.info.details]))
-            self.info = replace(self.info, details=details, learned_from=learned_from)
+        if mode == "tuned":
+            details = "; ".join(filter(None, ["learned from train", self.info.details]))
+            self.info = replace(self.info, details=details, learned_from=("train",))
 
         def search(query: str, top_k: int) -> list[tuple[str, float]]:
             return [(hit.doc_id, hit.score) for hit in retriever.search(query, top_k, mode=mode)]

@@ -1,7 +1,4 @@
-"""Queries and documents as numbers: terms, character sequences, vectors, and judgments.
-
-Before them the few steps with arrays that all of tuning shares.
-"""
+"""Queries and documents as numbers: terms, character sequences, vectors, and judgments."""
 
 import re
 from collections import Counter
@@ -222,7 +219,8 @@ def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
     settings = bm25.Bm25Settings(k1, b)
     spread = np.repeat(lengths, np.diff(counts.indptr))
     weights = counts.copy()
-    weights.data = idf[counts.indices] * bm25.term_weights(counts.data, spread, average, settings)
+    frequencies = bm25.normalized(counts.data, spread, average, b)
+    weights.data = idf[counts.indices] * bm25.saturated(frequencies, settings)
     return weights.astype(np.float32).T.tocsr()
 
 

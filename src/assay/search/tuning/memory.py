@@ -1,19 +1,4 @@
-"""What is remembered of the judged queries: everything that a new query is compared with.
-
-**Bundles.** Documents that were judged relevant for (nearly) the same queries are ranked as one. In
-collections whose judgments come from links, the sources of one page are relevant for exactly the
-same queries: of two such documents in NFCorpus, if one is relevant for a new query, so is the other
-in 99.9 of 100 cases. Ranking bundles instead of documents pools the evidence of their texts. A
-document that nobody judged, or that is alone with its queries, is a bundle of one.
-
-**Kernel ridge regression** from queries to relevant bundles. Every bundle is a label, every judged
-query an example (extreme multi-label classification). Two queries are alike when their words and
-vectors are, and above all when the same bundles come up for both of them in a zero-shot search:
-their profiles. The closed form (Saunders, Gammerman and Vovk, "Ridge Regression Learning Algorithm
-in Dual Variables", 1998) is a product with one inverse of the size of the judged queries, and gives
-each of them a share in the answer to a new query. Few directions of that inverse are kept: all of
-it would be the largest part of what a query reads from memory.
-"""
+"""What is remembered of the judged queries: everything that a new query is compared with."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +33,11 @@ SAME_QUERIES = 0.8
 
 @dataclass(frozen=True)
 class Bundles:
-    """Documents grouped by the queries that they were judged relevant for."""
+    """Documents grouped by the queries that they were judged relevant for, to be ranked as one.
+
+    Where judgments come from links, the sources of a page are relevant for the same queries: of two
+    such documents in NFCorpus, if one is relevant for a new query, so is the other in 99.9%.
+    """
 
     label: Integers  # the bundle of each document
     members: Sparse  # bundles by documents, each row a mean: its entries sum to one
@@ -152,9 +141,8 @@ def likeness(meaning: Floats, words: Floats, grams: Floats, profiles: Floats) ->
 
 
 def ridge_of(likeness_among_judged: Floats, directions: int = DIRECTIONS) -> tuple[Floats, Floats]:
-    """The inverse of the kernel with the ridge on its diagonal, as `Memory.shares` uses it.
-
-    Its least directions count alike: one number, by which everything but the others is scaled.
+    """Kernel ridge regression (Saunders, Gammerman and Vovk 1998) from queries to bundles: the
+    inverse of the kernel, of which few directions are kept. The others count alike, as one number.
     """
     # In double precision: rounding adds up over thousands of rows.
     values, vectors = np.linalg.eigh(likeness_among_judged.astype(np.float64))

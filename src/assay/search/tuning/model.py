@@ -1,8 +1,4 @@
-"""The tuned ranker, ready to answer queries, and its file.
-
-A model is one file: a line that names the format, the SHA-256 of the rest, and a numpy archive
-without pickled objects. The same model gives the same bytes.
-"""
+"""The tuned ranker, ready to answer queries, and its file: magic, SHA-256, arrays of numpy."""
 
 import hashlib
 import io

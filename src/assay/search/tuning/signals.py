@@ -1,17 +1,7 @@
-"""The signals for a query: those that need no learned tree, then those passed on by judgments.
+"""The signals for a query, in two passes: without learned trees, then passed on by judgments.
 
-**Overlap.** Which judged queries will turn out to have the same relevant documents as this one? For
-a query and each of its most promising judged queries, trees predict the cosine of the two sets of
-relevant documents: from the likeness of the queries, and from how well the judged query's set fits
-what the first pass has found.
-
-**Propagation** from the predicted overlaps to the relevance of bundles. The plain way adds up the
-judgments of the neighbors, weighted. But many neighbors repeat each other, and what they have in
-common is then counted again and again. Kriging (best linear prediction, Cressie, "The Origins of
-Kriging", 1990) knows the true overlaps among the neighbors: it looks for the relevance that
-explains all predicted overlaps together.
-
-**Candidates.** The bundles that the signals propose, which the ranking trees put in order.
+Trees predict how far each judged query will turn out to have the same relevant documents as this
+one; `propagate` turns these overlaps into the relevance of bundles of documents.
 """
 
 from collections.abc import Callable, Iterator
@@ -233,9 +223,10 @@ EXPLAINED = 100
 
 
 def _kriging(memory: Memory, neighbours: Integers, overlap: Floats) -> Iterator[Floats]:
-    """For each noise. By Cholesky, in half the time of the general way: cosines are positive
-    semidefinite.
+    """For each noise, the relevance that explains all predicted overlaps together (Cressie 1990):
+    many neighbors repeat each other, and a plain sum would count that again and again.
     """
+    # By Cholesky, in half the time of the general way: cosines are positive semidefinite.
     best = best_columns(overlap, EXPLAINED)
     chosen = np.take_along_axis(neighbours, best, 1)
     known = np.take_along_axis(overlap, best, 1)

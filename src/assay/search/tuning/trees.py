@@ -1,17 +1,7 @@
 """Learning to rank with LightGBM, and what was learned as one ONNX graph.
 
-The same seed gives the same trees on every run. Every model is the mean of several sets that differ
-in their seed: one alone moves nDCG@10 on NFCorpus by 0.01 from seed to seed, two by less than half.
-The sets that rank differ in their queries as well: each has learned without one fold, whose queries
-say how well it does.
-
-LightGBM learns the trees and is not asked again: several sets were that many calls for every query,
-and ONNX Runtime, which is there for the embedder, asks all of them at once in half the CPU. Opening
-a model then does not import LightGBM either.
-
-The graph is a cascade: the first trees of every set are asked for all rows, the rest of them for
-the best rows alone. Boosting corrects ever less, so that no row far down would have come up. On the
-324 dev queries of NFCorpus the first ten documents are the same as with all trees for all rows.
+ONNX Runtime asks several sets of trees at once, in half the CPU of LightGBM, and opening a model
+then imports neither. The same seed gives the same trees on every run.
 """
 
 from collections.abc import Sequence

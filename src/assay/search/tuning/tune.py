@@ -1,13 +1,7 @@
 """The tuned ranking of a data set: learned when it is first asked for, then kept in the cache.
 
-No query is answered with the help of its judgments. Training queries are dealt into folds.
-The queries of a fold see only the judgments of the other folds, as a new query sees only those of
-the training queries. The trees that predict a fold's overlaps are grown on the other folds, too
-(cross-fitting), so that the ranking trees learn from predictions as uncertain as those that they
-will meet.
-
-The ranking trees are one set for each fold, learned from the other folds. Together they are the
-ranking; each alone says how well it ranks the fold that it has not seen.
+No query is answered with the help of its judgments: those of a fold see only the judgments of the
+other folds, and the overlaps that they are ranked by are predicted by trees of the other folds.
 """
 
 import hashlib

@@ -1,12 +1,7 @@
 """Is the tuned ranking better than the zero-shot one, on queries that it has not learned from?
 
-The number of trees, and how far the tuned ranking is trusted with queries unlike any judged one,
-are chosen here too: over all held-out queries, those of train (each ranked by a set of trees that
-learned without it) and of dev.
-
-A predicted overlap alone trusts too much: if queries mostly have one relevant document, a high one
-is often wrong, and its meaning differs by data set. For the held-out queries it is known whether a
-relevant document is remembered: they turn the overlap into a probability.
+The number of trees, and how far they are trusted with queries unlike any judged one, are chosen
+here too: over all held-out queries of train and dev.
 """
 
 from collections.abc import Callable, Sequence
