@@ -234,17 +234,9 @@ async def test_an_agent_that_shows_progress_is_waited_for_longer(
     assert said[0] == "waiting until the agent is ready (embedding), at most 1.5 s"
 
 
-@pytest.mark.parametrize(
-    ("silent", "why"),
-    [
-        (False, "the agent has not started yet"),
-        (True, "accepts connections, but does not respond within"),
-    ],
-    ids=["503", "silent"],
-)
+@pytest.mark.parametrize("silent", [False, True], ids=["503", "silent"])
 async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_for(
     silent: bool,
-    why: str,
     make_dataset: MakeDataset,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -259,7 +251,7 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
         )
     assert run.report.failures == {}
     assert said[0].startswith("waiting for the agent, at most 300 s: ")
-    assert why in said[0]
+    assert "the agent is still starting" in said[0]
 
 
 async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path: Path) -> None:

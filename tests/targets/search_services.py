@@ -126,7 +126,7 @@ async def chat(request: Request) -> Response:
     if not body.get("stream"):
         message = {"role": "assistant", "content": content}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-        return JSONResponse({"model": body["model"], "choices": choices, "sources": sources})
+        return JSONResponse({"choices": choices, "sources": sources})
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": content[start : start + 4]} for start in range(0, len(content), 4)]
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": each}]} for each in deltas]
@@ -143,10 +143,6 @@ async def ask(request: Request) -> Response:
     return Response("".join([*lines, "data: [DONE]\n\n"]), media_type="text/event-stream")
 
 
-async def models(_request: Request) -> Response:
-    return JSONResponse({"object": "list", "data": [{"id": "my-rag"}, {"id": "other"}]})
-
-
 app = Starlette(
     routes=[
         Route("/{index}/_search", opensearch, methods=["GET", "POST"]),
@@ -158,7 +154,6 @@ app = Starlette(
         Route("/rpc/search_docs", postgrest, methods=["POST"]),
         Route("/pages", pages),
         Route("/v1/chat/completions", chat, methods=["POST"]),
-        Route("/v1/models", models),
         Route("/ask", ask, methods=["POST"]),
     ]
 )

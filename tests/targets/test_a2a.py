@@ -47,10 +47,19 @@ async def failure(answer: Answer, *, streaming: bool = False) -> AgentFailure:
     return caught.value
 
 
-@pytest.mark.parametrize("path", ["/.well-known/agent.json", "/"])
-async def test_a_card_is_found_where_older_agents_put_it(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "address"),
+    [
+        ("/.well-known/agent.json", ""),
+        ("/", ""),
+        ("/purple/.well-known/agent-card.json", "/purple/"),
+        ("/purple/.well-known/agent-card.json", "/purple/.well-known/agent.json"),
+        ("/.well-known/agent-card.json", "/purple"),
+    ],
+)
+async def test_a_card_is_found_where_agents_put_it(path: str, address: str) -> None:
     app = agent_app(lambda call: JSONResponse(done(call)), path)
-    assert (await ask(app, "a2a:{url}")).doc_ids == ("d1",)
+    assert (await ask(app, f"a2a:{{url}}{address}")).doc_ids == ("d1",)
 
 
 async def test_a_task_that_is_answered_for_too_early_is_asked_after() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.targets.a2a import A2AReply, base_address, card_places, read_card, read_reply, rebase
+from assay.targets.a2a import A2AReply, read_card, read_reply, rebase
 from assay.targets.answer_reader import AnswerReader, parse_mapping
 from assay.targets.protocol import AgentAnswer
 
@@ -77,18 +77,6 @@ def test_what_is_no_card_is_told(document: object, message: str) -> None:
 )
 def test_a_wrong_address_keeps_its_path_only(url: str, base: str, expected: str) -> None:
     assert rebase(url, base) == expected
-
-
-def test_cards_are_looked_for_below_the_address_that_a_user_copied_then_at_the_root() -> None:
-    for copied in ("http://a/purple/.well-known/agent.json", "http://a/purple/#stream"):
-        assert card_places(base_address(copied)) == [
-            "http://a/purple/.well-known/agent-card.json",
-            "http://a/purple/.well-known/agent.json",
-            "http://a/purple",
-            "http://a/.well-known/agent-card.json",
-            "http://a/.well-known/agent.json",
-        ]
-    assert card_places("http://a")[-1] == "http://a/"
 
 
 GOOD = {"doc_ids": ["d1", "d2"]}

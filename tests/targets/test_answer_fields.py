@@ -3,9 +3,7 @@
 from typing import Any
 
 import pytest
-from starlette.responses import JSONResponse
 from tests.targets.every_kind import KINDS, Service, ask
-from tests.targets.test_a2a import agent_app, done
 
 from assay.errors import AgentFailure
 from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
@@ -61,16 +59,6 @@ async def test_steps_are_mapped(kind: str) -> None:
     assert answer.steps == (SearchStep("find", "coffee", ("d1", "d2")),)
     with pytest.raises(AgentFailure, match=r"position 0: has no list 'doc_ids'"):
         await ask(Service(value), kind, "steps=trace", "ids=doc_ids")
-
-
-async def test_usage_in_the_metadata_of_a2a() -> None:
-    def answer(call: dict[str, Any]) -> JSONResponse:
-        reply = done(call)
-        reply["result"]["task"]["metadata"] = {"usage": USAGE}
-        return JSONResponse(reply)
-
-    found = await ask(agent_app(answer), "a2a:{url}")
-    assert found.usage == AnswerUsage(120, 7, 0.002)
 
 
 @pytest.mark.parametrize(

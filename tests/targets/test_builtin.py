@@ -19,6 +19,7 @@ from assay.errors import (
     UsageError,
 )
 from assay.evaluation.evaluation import Evaluation
+from assay.llm.passages import Passage
 from assay.run.config import RunConfig
 from assay.targets.builtin import BuiltinAnswers, PurpleProcess
 from assay.targets.target_kinds import OpenContext, parse_target
@@ -47,10 +48,10 @@ async def test_a_model_that_cannot_be_reached_is_an_outage(
     failure: ProviderFailure, kind: FailureKind
 ) -> None:
     """The run stops after a few calls and can be resumed, as for an agent that is down."""
-    answers = BuiltinAnswers(Dataset("x", {"d": Document("d", "", "tea")}, {}, {}))
+    answers = BuiltinAnswers()
     answers._answerer = Failing(failure)  # type: ignore[assignment]
     with pytest.raises(AgentFailure) as caught:
-        await answers.from_documents("tea?", ["d"])
+        await answers.from_passages("tea?", [Passage("d", "", "tea")])
     assert caught.value.kind is kind
 
 

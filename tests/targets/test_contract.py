@@ -17,9 +17,9 @@ from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind
 from assay.llm.passages import Passage
 from assay.targets import Agent, open_target
-from assay.targets.contract import OutputReader
+from assay.targets.contract import ContractAgent
 from assay.targets.protocol import context_taker
-from assay.targets.target_kinds import OpenContext
+from assay.targets.target_kinds import OpenContext, parse_target
 
 URL = "https://www.ncbi.nlm.nih.gov/pubmed/"
 DATA = Dataset(
@@ -125,6 +125,7 @@ def respond(outputs: dict[str, Any], grounding: dict[str, Any] | None = None) ->
     return AgentRunResponse(status="ok", request_id="r", outputs=outputs, grounding=pack)
 
 
+READER = ContractAgent(parse_target("http:http://h=RAG_RETRIEVE"), OpenContext(DATA))
 CHUNKS = [
     {"chunk_id": "MED-1__chunk_4", "doc_id": "MED-1"},
     {"chunkId": "MED-2__chunk_0"},
@@ -146,7 +147,7 @@ RANKINGS: list[tuple[AgentRunResponse, tuple[str, ...]]] = [
 def test_documents_are_read_from_where_agents_put_them(
     response: AgentRunResponse, expected: tuple[str, ...]
 ) -> None:
-    assert OutputReader(DATA.documents.values()).read(response).doc_ids == expected
+    assert READER._read(response).doc_ids == expected
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_an_answer_comes_with_the_documents_it_cites(
     outputs: dict[str, Any], grounding: dict[str, Any] | None, expected: tuple[str, ...]
 ) -> None:
     response = respond({"answer": "Yes. [1]", "chunks": CHUNKS, **outputs}, grounding)
-    answer = OutputReader(DATA.documents.values()).read(response)
+    answer = READER._read(response)
     assert (answer.answer, answer.citations) == ("Yes. [1]", expected)
 
 

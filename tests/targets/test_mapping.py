@@ -110,11 +110,6 @@ def test_the_field_whose_values_are_ids_of_the_data_set_is_taken(
         ({"a": {"b": [{"c": "17"}, {"c": "3"}]}}, "ids=a.b[].c"),
         ({"a": [["17", "3"]], "c": []}, "ids=a[][]"),
         ({"hits": [{"doc-no": "17"}, {"doc-no": "3"}]}, 'ids=hits[]."doc-no"'),
-        (
-            {"text": "Coffee (id: 17), tea (id: 3)"},
-            r"ids=re:(?:id|ref)\"?[:=]\s?\"?([^\s,;)\]\"]+)",
-        ),
-        ("See [17] and [3].", r"ids=re:\[([^\]]+)\]"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_the_mapping_that_reads_it(

@@ -169,10 +169,13 @@ async def test_a_retriever_is_asked_by_its_method_and_cut(retriever: Any) -> Non
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("import nothing_like_this", "imports 'nothing_like_this', which is not installed"),
-        ("1 / 0", "importing 'subject' failed: ZeroDivisionError"),
-        ("raise SystemExit(5)", "importing 'subject' failed: SystemExit"),
-        ("def f(:", "importing 'subject' failed: SyntaxError"),
+        (
+            "import nothing_like_this",
+            "cannot import 'subject': .*No module named 'nothing_like_this",
+        ),
+        ("1 / 0", r"cannot import 'subject': ZeroDivisionError: .* \(subject\.py:1\)"),
+        ("raise SystemExit(5)", "cannot import 'subject': SystemExit"),
+        ("def f(:", "cannot import 'subject': SyntaxError"),
         ("def find(): ...", r"module 'subject' has no 'fnid'\. Did you mean 'find'"),
     ],
 )
@@ -243,12 +246,6 @@ class OneParameter:
 def test_what_cannot_be_asked_is_refused_before_the_run(target: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         as_agent(target)
-
-
-async def test_an_object_that_does_not_say_what_it_is_is_refused() -> None:
-    own = SimpleNamespace(ask=lambda query, top_k: [], info={"name": "mine"})
-    with pytest.raises(UsageError, match=r"info of SimpleNamespace must be an .*, got dict"):
-        await PythonAgent(own, name="own").open()
 
 
 @pytest.mark.skipif(

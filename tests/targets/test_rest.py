@@ -48,7 +48,7 @@ def test_a_placeholder_in_the_query_itself_is_not_filled_in() -> None:
     ("url", "settings", "words"),
     [
         ("http://h/s", {"body": "{}"}, "neither the URL nor --request contains {query}"),
-        ("http://h/s?q={qeury}", {}, "Did you mean '{query}'?"),
+        ("http://h/s?q={qeury}", {}, "{qeury} in the URL is not a placeholder"),
         ("http://{query}/s", {}, "must not be in the host"),
         ("ftp://h/{query}", {}, "is not an http(s)"),
         ("http://h/s", {"body": '{"q": {query}}'}, "Placeholders stand inside quotes"),

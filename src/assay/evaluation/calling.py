@@ -410,7 +410,7 @@ class _WarmUp:
 
     async def run(self) -> WarmUpRecord:
         """Ask `/health/ready` until it says something definite; send a call if it says nothing."""
-        polls, stage = 0, ""
+        polls, progress = 0, None
         while True:
             try:
                 async with asyncio.timeout(max(self._left, 1.0)):
@@ -424,8 +424,8 @@ class _WarmUp:
             if said.state is ReadyState.FAILED:
                 return self._ended("readiness", f"the agent says: {said.why}")
             self._tell_waiting(said.why)
-            if said.stage != stage:  # it makes progress
-                stage = said.stage
+            if said.progress != progress:
+                progress = said.progress
                 given = self._config.warm_up
                 self._limit = min(self._seconds + given, _MAX_WARM_UP_FACTOR * given)
             if self._left == 0:

@@ -118,7 +118,7 @@ def local_search(dataset: str, mode: str, *, answers: bool = False) -> tuple[Loa
     if answers:
         from assay.llm.providers.opening import configured_spec
 
-        writer = BuiltinAnswers(None, configured_spec() or "")
+        writer = BuiltinAnswers(configured_spec() or "")
 
     async def load(progress: Progress) -> Find:
         retrieval = await load_retrieval(dataset, mode, progress)

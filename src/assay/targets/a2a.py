@@ -1,18 +1,11 @@
 """Targets `a2a:URL`: agents that speak the Agent2Agent protocol, 0.3 or 1.0, over JSON-RPC.
 
-The calls are made directly over HTTP instead of through the protocol's own library: its client
-limits neither the size of an answer nor that of a stream, hides Retry-After, and turns integers
-into floats.
-
-A card of 0.3 has `url` and `additionalInterfaces`, one of 1.0 `supportedInterfaces`. Behind Docker
-or a proxy their addresses are often wrong. The user's own address did reach the agent, so it
-replaces a card address that cannot be right, and the replacement is reported.
-
-A reply is a task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0
-wraps each in an object named after it. The answer, `{"doc_ids": [...]}`, may be a data part, or
-text that is JSON, has it in a code fence, or wraps it in prose. `--map` reads any other form, and
-`#text` takes prose for the answer.
+The answer, `{"doc_ids": [...]}`, is a data part, or text that is JSON or has it in the middle of
+prose. `--map` reads any other form, and `#text` takes prose for the answer.
 """
+
+# The calls are made directly over HTTP: the client of the protocol's own library limits neither
+# the size of an answer nor that of a stream, hides Retry-After, and turns integers into floats.
 
 import asyncio
 import json
@@ -27,13 +20,7 @@ import httpx
 import orjson
 
 from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
-from assay.net.http import (
-    MAX_BYTES,
-    exchange,
-    failure_of_status,
-    fetch,
-    read_error_body,
-)
+from assay.net.http import MAX_BYTES, exchange, failure_of_status, fetch, read_error_body
 from assay.net.json import JsonObject, is_deep, parse_json, parse_object
 from assay.net.outbound import (
     OutboundPolicy,
@@ -45,13 +32,11 @@ from assay.net.outbound import (
 )
 from assay.net.redact import printable, quote, redact_url
 from assay.net.sse import EventReader
-from assay.steps import AnswerUsage
 from assay.targets.answer_reader import (
     PLAIN_TEXT_HINT,
     AnswerReader,
     Received,
     cited_in,
-    find_usage,
     read_answer,
     validate_keys,
 )
@@ -137,24 +122,20 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """An agent card as far as it is used, with the place where it was found and its raw JSON.
-
-    `interfaces` are those that take JSON-RPC, in the agent's order of preference.
-    """
+    """An agent card as far as it is used; `document` is its JSON, which was found at `place`."""
 
     name: str
     version: str
     streaming: bool
     interfaces: tuple[Interface, ...]
+    document: Mapping[str, Any]
     place: str = ""
-    document: bytes = b""
 
 
 class A2AAgent(HttpAgent):
     """The agent of `a2a:URL[#stream|#text]`, where `URL` is its address or that of its card.
 
-    After `open()`, `card`, `interface` and `findings` hold what was found. A finding is a mistake
-    that could be worked around, and the remedy.
+    `findings` are mistakes that could be worked around, each with a remedy.
     """
 
     card: Card
@@ -182,25 +163,20 @@ class A2AAgent(HttpAgent):
         """Find the card and choose the newest interface. Raises `TargetError` if there is none."""
         await self.connect(self._base)
         self.card = await find_card(self.http, self._base)
-        self._use(await self._reachable(max(self.card.interfaces, key=lambda each: each.version)))
-        if self.streaming and not self.card.streaming:
-            what = "the agent card does not declare streaming; trying it anyway"
-            self._report(what, "remove '#stream' from the target")
-
-    async def _reachable(self, interface: Interface) -> Interface:
-        """The interface, at the address that the user gave if its own cannot be called."""
+        interface = max(self.card.interfaces, key=lambda each: each.version)
+        # Behind Docker or a proxy, addresses in cards are often wrong; the user's own did work.
         base = base_address(self.card.place)
-        reason = await _why_wrong(interface.url, base, self.policy)
-        if reason is None:
-            return interface
-        url = rebase(interface.url, base)
-        if reason:
-            there = redact_url(interface.url)[:200]
+        if reason := await _why_wrong(interface.url, base, self.policy):
+            url, there = rebase(interface.url, base), redact_url(interface.url)[:200]
             self._report(
                 f"the card's address {there!r} {reason}; calling {redact_url(url)!r} instead",
                 "put the URL that clients use into the card; many agents take it as --card-url URL",
             )
-        return replace(interface, url=url)
+            interface = replace(interface, url=url)
+        self._use(interface)
+        if self.streaming and not self.card.streaming:
+            what = "the agent card does not declare streaming; trying it anyway"
+            self._report(what, "remove '#stream' from the target")
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
@@ -210,7 +186,6 @@ class A2AAgent(HttpAgent):
         text = query if self._plain_text else orjson.dumps(request).decode()
         reply = await self._reply_to(text)
         answer = read_reply(reply.sources(), self.reader, prose=self._plain_text)
-        answer = replace(answer, usage=answer.usage or reply.usage)
         if self._plain_text:  # the agent is not told how many are wanted
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer
@@ -289,7 +264,7 @@ def read_card(document: object) -> Card:
     capabilities = document.get("capabilities")
     streaming = isinstance(capabilities, Mapping) and capabilities.get("streaming") is True
     name, version = _text(document.get("name")), _text(document.get("version"))
-    return Card(name, version, streaming, tuple(dict.fromkeys(usable)))
+    return Card(name, version, streaming, tuple(dict.fromkeys(usable)), document)
 
 
 def _interfaces(card: Mapping[str, Any]) -> Iterator[tuple[str, Interface]]:
@@ -329,35 +304,26 @@ def base_address(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path.rstrip("/"), parts.query, ""))
 
 
-def card_places(base: str) -> list[str]:
-    """Where the card may be, likeliest first. A query (some gateways need a key there) is kept."""
-    parts = urlsplit(base)
-    own = parts.path
-    paths = [*(own + path for path in WELL_KNOWN), own or "/", *(WELL_KNOWN if own else ())]
-    return [urlunsplit(parts._replace(path=path)) for path in paths]
-
-
 async def find_card(http: httpx.AsyncClient, base: str) -> Card:
     """The first card at the usual places. Raises `TargetError` with every place that was tried."""
     tried: list[str] = []
-    for place in card_places(base):
+    parts = urlsplit(base)
+    own = parts.path
+    paths = [*(own + path for path in WELL_KNOWN), own or "/", *(WELL_KNOWN if own else ())]
+    for path in paths:  # with the query of the address: some gateways need a key there
+        place = urlunsplit(parts._replace(path=path))
         shown = redact_url(place)
         headers = {"Accept": "application/json"}
         try:
             reply = await fetch(http, "GET", place, headers=headers, timeout=_CARD_SECONDS)
             if failed := failure_of_status(reply.status, reply.headers):
                 raise failed
-            return replace(read_card(parse_json(reply.body)), place=place, document=reply.body)
+            return replace(read_card(parse_json(reply.body)), place=place)
         except AgentFailure as failure:
-            if failure.kind is FailureKind.TIMEOUT:
+            away = failure.kind is FailureKind.CONNECTION and failure.status is not None
+            if away or failure.kind is FailureKind.TIMEOUT:
                 raise TargetLoading(
-                    f"{shown} accepts connections, but does not respond within {_CARD_SECONDS:g} "
-                    "s: the agent is still starting, or hangs"
-                ) from None
-            if failure.kind is FailureKind.CONNECTION and failure.status is not None:
-                raise TargetLoading(
-                    f"{shown} responds with {failure}: the agent has not started yet, or its proxy "
-                    "cannot reach it"
+                    f"{shown}: {failure}; the agent is still starting, or its proxy cannot reach it"
                 ) from None
             if failure.kind is FailureKind.CONNECTION:
                 raise unreachable(base, failure) from None
@@ -387,21 +353,18 @@ def rebase(url: str, base: str) -> str:
     return urlunsplit((ours.scheme, ours.netloc, path, "", ""))
 
 
-async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str | None:
-    """None if the address is kept, '' if it is replaced silently, else the reason."""
+async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str:
+    """Why the address in a card cannot be called from here; empty if it can."""
     try:
         host, port = split_address(url)
     except UsageError:
         return "is not an http(s) URL"
     our_host, our_port = split_address(base)
     if (host, port) == (our_host, our_port):
-        return None
-    here = is_loopback(our_host) or is_wildcard(our_host)
-    if here and is_loopback(host) and port == our_port:
-        return ""  # another name for the same
+        return ""
     if is_wildcard(host):
         return "is a wildcard listen address"
-    if is_loopback(host) and not here:
+    if is_loopback(host) and not (is_loopback(our_host) or is_wildcard(our_host)):
         return "is a loopback address, reachable only from its own machine"
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -412,26 +375,22 @@ async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str | None:
     except (OSError, httpx.ConnectError):  # a TimeoutError is an OSError
         return "cannot be reached"
     writer.close()
-    return None
+    return ""
 
 
 class A2AReply:
-    """The reply to one question, put together from one or more results.
-
-    `usage` is in the metadata of the task, the message or an artifact.
-    """
+    """The reply to one question: a task or a message at once, or a stream of updates."""
 
     def __init__(self) -> None:
         self.task_id: str | None = None
         self.state = ""
-        self.usage: AnswerUsage | None = None
         self._message: Parts | None = None
         self._status: Parts = []
         self._artifacts: dict[str, Parts] = {}
 
     @property
     def finished(self) -> bool:
-        """Whether no further result has to be waited for."""
+        """Whether no further result will come."""
         return self._message is not None or self.state in ("completed", *_REFUSALS)
 
     def feed(self, result: object) -> None:
@@ -444,7 +403,6 @@ class A2AReply:
                 raise _breach("a result that is neither a task nor a message")
             # GetTask has the bare task
             kind, value = (_WRAPPERS[name], value[name]) if name else ("task", value)
-        self._take_usage(value)
         if kind == "message":
             self._message = _parts(value)
             return
@@ -472,18 +430,12 @@ class A2AReply:
         self.state = str(holder.get("state")).lower().removeprefix("task_state_").replace("_", "-")
         if self.state not in _STATES:
             raise _breach("a task in an unknown state")
-        said = holder.get("message")
-        message: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
-        self._status = _parts(message)
-        self._take_usage(message)
-
-    def _take_usage(self, holder: Mapping[str, Any]) -> None:
-        self.usage = find_usage(holder.get("metadata")) or self.usage
+        message = holder.get("message")
+        self._status = _parts(message if isinstance(message, Mapping) else {})
 
     def _take_artifact(self, artifact: object, *, append: bool) -> None:
         if not isinstance(artifact, Mapping):
             raise _breach("an artifact that is not an object")
-        self._take_usage(artifact)
         key, parts = str(artifact.get("artifactId", "")), _parts(artifact)
         if append and key in self._artifacts:
             earlier = self._artifacts[key]
@@ -537,12 +489,9 @@ def _result_in(body: bytes, failure: AgentFailure | None = None) -> object:
     code = error.get("code") if isinstance(error, dict) else None
     if code in _UNKNOWN_METHOD:
         failure = UnknownMethod(FailureKind.PROTOCOL, f"error {code}")
-    elif failure is None and code in _BAD_REQUEST:
-        message = f"the agent refused the request: error {code}"
-        failure = AgentFailure(FailureKind.PROTOCOL, message)
     elif failure is None and isinstance(error, dict):
-        message = f"error {code}" if isinstance(code, int) else "an error, no code"
-        failure = AgentFailure(FailureKind.AGENT_ERROR, message)
+        kind = FailureKind.PROTOCOL if code in _BAD_REQUEST else FailureKind.AGENT_ERROR
+        failure = AgentFailure(kind, f"error {code if isinstance(code, int) else 'without a code'}")
     if failure:
         failure.said = quote(body)
         raise failure
@@ -567,9 +516,6 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
         else:
             cited = cited_in(text, (), reader.known)
             answer = AgentAnswer(cited, citations=cited)
-            if not cited and reader.suggest(received[0]):
-                failure = invalid_answer("the answer names documents, but not as [ID]")
-                raise reader.with_suggestion(failure, received[0])
         return answer if answer.answer is not None else replace(answer, answer=text)
     if reader.mapping or prose:
         failures = []

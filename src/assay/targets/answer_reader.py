@@ -14,7 +14,7 @@ be a wrong figure.
 import codecs
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any, TypeAlias
@@ -45,7 +45,7 @@ MAX_STEP_IDS = 1_000
 MAX_STEP_QUERY = 10_000
 
 _REGEX = "re:"
-_MAX_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
+_MAX_SUGGESTIONS = 20  # in a run: a suggestion looks through a whole answer
 _MAX_DEPTH = 8
 # A pattern may take time that grows with the square of a text that an agent chose.
 _MAX_READ = 5_000
@@ -72,8 +72,6 @@ _READ_KEYS = frozenset(
 # [doc-1], [doc-1, doc-2], [2], [Document 2], and [Tea](https://host/doc-1.html).
 _MARK = re.compile(r"\[([^\[\]\n]{1,200})\](?:\(([^()\s]{1,500})\))?")
 _NUMBER = re.compile(r"(?:(?:document|doc|source) ?)?#?(\d{1,3})", re.IGNORECASE)
-# How prose names documents: [X], and id: X or "ref": "X".
-_PATTERNS = (r"\[([^\]]+)\]", r"(?:id|ref)\"?[:=]\s?\"?([^\s,;)\]\"]+)")
 
 Expression: TypeAlias = ParsedResult | re.Pattern[str]
 _MISSING: Any = object()
@@ -178,7 +176,6 @@ class AnswerReader:
         self.last: Received | None = None
         self._expressions = _compile_all(mapping)
         self._items = _projected(self._expressions.get("ids"))
-        self._detector = IdDetector(known, mapping.get("doc_id"))
         self._suggestions = 0
 
     def read(self, received: Received) -> AgentAnswer:
@@ -198,29 +195,17 @@ class AnswerReader:
         if not suggestion:
             return failure
         remedy = f"try: --map '{suggestion}'"
-        if failure.remedy == PLAIN_TEXT_HINT:
-            remedy = f"{failure.remedy}; else {remedy}"
         return AgentFailure(failure.kind, failure.message, remedy=remedy, said=failure.said)
 
     def suggest(self, received: Received) -> str:
-        """`ids=EXPR` for ids of the data set in an answer; empty for none, and if it is given.
-
-        In JSON, the path that leads to them; in text, a usual pattern that finds them and little
-        else.
+        """`ids=EXPR` for the path in JSON that leads to ids of the data set; empty for none, and
+        if it is given.
         """
         path = find_known(received.value, self.known)
-        if path is not None:
-            found = path if "[]" in path else f"[{path}]"
-            return "" if found == self.mapping.get("ids") else f"ids={found}"
-        # A string inside JSON has its quotes escaped in the raw text.
-        for searched in ("\n".join(strings_in(received.value)), received.text):
-            for pattern in _PATTERNS:
-                names = set(re.findall(pattern, searched[:_MAX_READ]))
-                hits = [each for each in names if each in self.known]
-                if hits and 2 * len(hits) >= len(names):
-                    found = f"{_REGEX}{pattern}"
-                    return "" if found == self.mapping.get("ids") else f"ids={found}"
-        return ""
+        if path is None:
+            return ""
+        found = path if "[]" in path else f"[{path}]"
+        return "" if found == self.mapping.get("ids") else f"ids={found}"
 
     def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
@@ -293,7 +278,7 @@ class AnswerReader:
         if not isinstance(items, list):
             remedy = "name the field: --map results=FIELD, or --map ids=EXPR"
             raise invalid_answer("the answer has no list of documents", remedy)
-        return self._detector.detect(items)
+        return detect_ids(items, self.known, self.mapping.get("doc_id"))
 
     def _find(self, key: str, received: Received) -> Any:
         """What the expression of a key finds."""
@@ -502,62 +487,45 @@ def read_contexts(value: object) -> tuple[ContextChunk, ...]:
     return tuple(chunks)
 
 
-def _file_name(value: str) -> str:
-    """`note 7.html` of `https://host/kb/note%207.html?from=search#top`."""
-    path = value.partition("#")[0].partition("?")[0].replace("\\", "/").rstrip("/")
-    return unquote(path.rpartition("/")[2])
-
-
-def _page_name(value: str) -> str:
-    name, _, suffix = _file_name(value).rpartition(".")
-    return name if name and suffix.isalnum() and len(suffix) <= 5 else _file_name(value)
-
-
-_FORMS: tuple[Callable[[str], str], ...] = (str, _page_name, _file_name)
-
-
 def known_form(text: str, known: Container[str]) -> str | None:
-    """The id of the data set that a name, URL or path stands for; None if it is not one."""
-    return next((form(text) for form in _FORMS if form(text) in known), None)
-
-
-class IdDetector:
-    """Detects which field of the results holds the ids; once it is certain, it stays with it.
-
-    `known` are the ids of the data set, `field` is the field that holds the id, if the user has
-    named it.
+    """The id of the data set that a name stands for: itself, or the file name of a URL or path,
+    with or without its suffix. None if it is not one.
     """
+    if text in known:
+        return text
+    path = text.partition("#")[0].partition("?")[0].replace("\\", "/").rstrip("/")
+    file = unquote(path.rpartition("/")[2])
+    stem, _, suffix = file.rpartition(".")
+    forms = (stem, file) if suffix.isalnum() and len(suffix) <= 5 else (file,)
+    return next((form for form in forms if form in known), None)
 
-    def __init__(self, known: Container[str], field: str | None = None) -> None:
-        self._known = known
-        self._field = field
-        self._settled: tuple[str, Callable[[str], str]] | None = None
 
-    def detect(self, items: Sequence[Any]) -> tuple[str, ...]:
-        """The id of each result. Raises `AgentFailure` if one has none."""
-        rows = [_fields(item) for item in items]
-        if not rows:
-            return ()
-        name, form = self._settled or self._settle(rows)
-        values = [row.get(name) for row in rows]
-        if None in values:
-            place = values.index(None) + 1
-            what = f"result {place} has no id in {name!r}" if place > 1 else "no ids were found"
-            raise invalid_answer(what)
-        return tuple(document_id(form(value)) for value in values if value is not None)
+def detect_ids(
+    items: Sequence[Any], known: Container[str], field: str | None = None
+) -> tuple[str, ...]:
+    """The id of each result, in `field` or in the usual field with the most ids of the data set.
 
-    def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Callable[[str], str]]:
-        names = [self._field] if self._field else [name for name in _IDS if name in rows[0]]
-        for name in names:
-            texts = [row.get(name) or "" for row in rows]
-            hits = [sum(form(text) in self._known for text in texts) for form in _FORMS]
-            # If ids are numbers, a place in the list looks like one.
-            first = int(texts[0] != "0")
-            places = list(map(str, range(first, first + len(texts))))
-            if any(hits) and (texts != places or self._field):
-                self._settled = name, _FORMS[hits.index(max(hits))]
-                return self._settled
-        return next(iter(names), "doc_id"), str  # not certain: wait for the next answer
+    Raises `AgentFailure` if a result has none.
+    """
+    rows = [_fields(item) for item in items]
+    if not rows:
+        return ()
+    names = [field] if field else [name for name in _IDS if name in rows[0]] or ["doc_id"]
+
+    def hits(name: str) -> int:
+        texts = [row.get(name) or "" for row in rows]
+        # If ids are numbers, a place in the list looks like one.
+        first = int(texts[0] != "0")
+        is_place = not field and texts == list(map(str, range(first, first + len(texts))))
+        return 0 if is_place else sum(known_form(text, known) is not None for text in texts)
+
+    chosen = max(names, key=hits)  # the first of several with as many
+    values = [row.get(chosen) for row in rows]
+    if None in values:
+        place = values.index(None) + 1
+        what = f"result {place} has no id in {chosen!r}" if place > 1 else "no ids were found"
+        raise invalid_answer(what)
+    return tuple(document_id(known_form(x, known) or x) for x in values if x is not None)
 
 
 def _fields(item: Any) -> dict[str, str | None]:

@@ -1,8 +1,6 @@
 """Assay's own retriever: `builtin:MODE` in process, `purple:MODE` behind the purple agent over A2A.
 
-With `#PROVIDER`, a model writes answers from what is found; else answers are quotes. The process of
-the purple agent ends with ours: it stops when the pipe to its stdin closes, which the operating
-system does also if we are killed.
+With `#PROVIDER`, a model writes answers from what is found; else answers are quotes.
 """
 
 import asyncio
@@ -16,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.data.dataset import Dataset
 from assay.errors import (
     AgentFailure,
     AssayError,
@@ -63,11 +60,7 @@ def _require_answers(target: Target, context: OpenContext) -> None:
 
 
 class BuiltinAgent:
-    """`builtin:MODE[#PROVIDER]`, in process.
-
-    `bm25` needs no model, and ranks as an index in Qdrant would. Which splits `tuned` learned from
-    is recorded once it is open.
-    """
+    """`builtin:MODE[#PROVIDER]`, in process."""
 
     def __init__(self, target: Target, context: OpenContext) -> None:
         from assay.search.bm25 import Bm25Settings
@@ -76,9 +69,7 @@ class BuiltinAgent:
         require_mode(mode)
         _require_answers(target, context)
         self._context = context
-        self._answers = (
-            BuiltinAnswers(context.dataset, target.fragment) if context.answers else None
-        )
+        self._answers = BuiltinAnswers(target.fragment) if context.answers else None
         self._bm25 = context.bm25 or Bm25Settings.from_environment()
         facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
         facts += [f"answers: {self._answers.description}"] if self._answers else []
@@ -114,16 +105,16 @@ class BuiltinAgent:
         doc_ids = tuple(doc_id for doc_id, _ in found)
         if self._answers is None:
             return AgentAnswer(doc_ids=doc_ids, scores=tuple(score for _, score in found))
-        return await self._answers.from_documents(query, doc_ids)
+        documents = [self._context.dataset.documents[doc_id] for doc_id in doc_ids]
+        passages = [Passage(each.id, each.title, each.text) for each in documents]
+        return await self._answers.from_passages(query, passages)
 
     @property
     def takes_context(self) -> bool:
         return self._answers is not None
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        assert self._answers is not None, (
-            "this agent does not take a context; check takes_context first"
-        )
+        assert self._answers is not None, "check takes_context first"
         return await self._answers.from_passages(query, passages)
 
     def _load_retriever(self) -> _Search:
@@ -158,9 +149,10 @@ class BuiltinAgent:
 
 
 class PurpleProcess:
-    """`purple:MODE[#PROVIDER]`: the purple agent, started when it is opened.
+    """`purple:MODE[#PROVIDER]`: the purple agent in a process of its own, started by `open`.
 
-    `variables` of the environment choose its embedder, its BM25 settings and its model.
+    It ends with ours, when the pipe to its stdin closes: the operating system does that also if we
+    are killed. `variables` of the environment choose its embedder, BM25 settings and model.
     """
 
     def __init__(self, target: Target, context: OpenContext) -> None:
@@ -287,15 +279,13 @@ class PurpleProcess:
 class BuiltinAnswers:
     """Answers from documents that were found or are given.
 
-    Answerers and models are imported here: a run without answers does not need them. `provider` is
-    the model that answers, named as for `--judge`; without one, sentences are quoted. Without a
-    `dataset`, all questions come with passages.
+    `provider` is the model that answers, named as for `--judge`; without one, sentences are quoted.
+    Answerers and models are imported here: a run without answers does not need them.
     """
 
-    def __init__(self, dataset: Dataset | None, provider: str = "") -> None:
+    def __init__(self, provider: str = "") -> None:
         from assay.llm.answerer import open_answerer
 
-        self._documents = dataset.documents if dataset else {}
         self._answerer = open_answerer(provider or EXTRACTIVE)
 
     @property
@@ -306,12 +296,6 @@ class BuiltinAnswers:
         if isinstance(self._answerer, ModelAnswerer):
             return f"{self._answerer.name}, prompts {', '.join(self._answerer.prompts.values())}"
         return self._answerer.name
-
-    async def from_documents(self, question: str, doc_ids: Sequence[str]) -> AgentAnswer:
-        """Answer from documents of the data set."""
-        documents = [self._documents[doc_id] for doc_id in doc_ids]
-        passages = [Passage(each.id, each.title, each.text) for each in documents]
-        return await self.from_passages(question, passages)
 
     async def from_passages(self, question: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Answer from these passages; a model that gets none answers from memory."""

@@ -1,9 +1,7 @@
 """Targets `openai:URL[#MODEL]`: applications that speak chat completions, streaming or not.
 
-A `rest:` target whose request and mapping are known: the query is the user's message, the answer
-the assistant's. Citations are read from the message's annotations, from `[doc-id]` marks in the
-text or by `--map`; retrieved ids, if the service returns any beside the message. `--request` adds
-fields to the request, such as `{"stream": true, "temperature": 0}`.
+A `rest:` target whose request and mapping are known. `--request` adds fields to the request, such
+as `{"stream": true, "temperature": 0}`.
 """
 
 from collections.abc import Container, Mapping
@@ -13,18 +11,14 @@ from dataclasses import replace
 import orjson
 
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.net.http import fetch
-from assay.net.json import JsonObject, parse_object
-from assay.net.redact import redact_url
-from assay.targets.answer_reader import IdDetector, Received, cited_in, known_form
+from assay.net.json import JsonObject
+from assay.targets.answer_reader import Received, cited_in, detect_ids, known_form
 from assay.targets.protocol import AgentAnswer, invalid_answer
 from assay.targets.rest import (
     NOT_JSON_EVENT,
-    CallValues,
     RequestTemplate,
     RestAgent,
     error_in,
-    fill_url,
     read_body_template,
 )
 from assay.targets.target_kinds import OpenContext, RequestSettings, Target
@@ -38,14 +32,10 @@ _SOURCES = (
     *("results", "contexts", "citations"),
 )
 _CITATION_FIELDS = ("id", "doc_id", "document_id", "file_id", "filename", "url", "title")
-_MODELS_SECONDS = 10.0
 
 
 class ChatAgent(RestAgent):
-    """An application behind `POST URL/chat/completions`.
-
-    Without a model in the target, the first that the service lists is used, else none is sent.
-    """
+    """An application behind `POST URL/chat/completions`."""
 
     sends_token = True
 
@@ -68,28 +58,6 @@ class ChatAgent(RestAgent):
         self._finds_ids = {"ids", "results", "doc_id"}.isdisjoint(mapping)
         defaults = {"answer": _ANSWER, **({"ids": _NO_IDS} if self._finds_ids else {})}
         return template, {**defaults, **mapping}
-
-    async def open(self) -> None:
-        await super().open()
-        body = self._template.body
-        if "model" not in body and (model := await self._first_model()):
-            body = {"model": model, **body}
-            self._template = replace(self._template, body=body)
-        model = f"model {body['model']}" if "model" in body else "no model named"
-        details = f"POST {redact_url(self._template.url)}, {model}"
-        self.info = replace(self.info, details=details)
-
-    async def _first_model(self) -> str:
-        """What the service lists first; empty if it lists nothing, which many applications do."""
-        with suppress(AgentFailure, UsageError):
-            values = CallValues("", 1)
-            url = fill_url(self._template.url.removesuffix(_PATH) + "/models", values)
-            headers = self._template.expand_headers(values)
-            reply = await fetch(self.http, "GET", url, headers=headers, timeout=_MODELS_SECONDS)
-            match parse_object(reply.body) if reply.status == 200 else None:
-                case {"data": [{"id": str(model)}, *_]}:
-                    return model
-        return ""
 
     def _read(self, received: Received) -> AgentAnswer:
         if received.messages:
@@ -176,7 +144,7 @@ def _sources(value: JsonObject, message: JsonObject, known: Container[str]) -> t
     for holder in (context if isinstance(context, dict) else {}, message, value):
         for items in (holder.get(name) for name in _SOURCES):
             with suppress(AgentFailure):
-                ids = IdDetector(known).detect(items if isinstance(items, list) else [])
+                ids = detect_ids(items if isinstance(items, list) else [], known)
                 if any(each in known for each in ids):
                     return ids
                 first = first or ids

@@ -1,7 +1,6 @@
-"""Chunks: the passages that an agent showed to its model, and the documents they are parts of.
+"""The documents that the chunks in an agent's answer are parts of.
 
-An agent names its passages as `contexts`: a list of texts, or of `{"id", "doc_id", "text"}`. A
-chunk belongs to the document of its `doc_id`, else of its id without what follows the separator
+A chunk belongs to the document of its `doc_id`, else of its id without what follows the separator
 (`--map 'chunk=#'`), else of its id, else to the document whose text holds it.
 """
 
@@ -37,9 +36,7 @@ def parse_separator(text: str) -> Callable[[str], str]:
     try:
         suffix = re.compile(f"(?:{text.removeprefix(_REGEX)})$")
     except re.error as error:
-        raise UsageError(
-            f"--map 'chunk={text}': this is not a regular expression: {error}"
-        ) from None
+        raise UsageError(f"--map 'chunk={text}' is not a regular expression: {error}") from None
     return lambda chunk_id: suffix.sub("", chunk_id, count=1) or chunk_id
 
 
@@ -53,10 +50,7 @@ def suggest_separator(ids: Iterable[str], known: Container[str]) -> str | None:
 
 
 class ChunkResolver:
-    """Puts documents in place of chunks in an agent's answers.
-
-    `separator` is the value of `--map chunk=`, empty for none.
-    """
+    """Puts documents in place of chunks; `separator` is the value of `--map chunk=`, or empty."""
 
     def __init__(self, separator: str, documents: "Mapping[str, Document]") -> None:
         self._document = parse_separator(separator)
@@ -98,10 +92,10 @@ class ChunkResolver:
     def _resolved(self, chunk: ContextChunk) -> ContextChunk:
         if chunk.doc_id:
             return chunk
-        if chunk.id:
-            known = chunk.id in self._documents
-            return replace(chunk, doc_id=chunk.id if known else self._document(chunk.id))
-        return replace(chunk, doc_id=self._find_document(chunk.text))
+        if not chunk.id:
+            return replace(chunk, doc_id=self._find_document(chunk.text))
+        known = chunk.id in self._documents
+        return replace(chunk, doc_id=chunk.id if known else self._document(chunk.id))
 
     def _find_document(self, text: str) -> str:
         """The id of the document that a text was cut out of; empty if there is none."""

@@ -1,8 +1,6 @@
-"""Targets `http:URL=TASK`: agents that keep the HTTP agent contract, called sync or streaming.
+"""Targets `http:URL=TASK[#stream]`: agents that keep the HTTP agent contract.
 
-`http://host:8000=RAG_RETRIEVE` means the same, and instead of an address there may be a name from
-AGENT_ENDPOINTS_JSON: `http:agent-rag-retrieve=RAG_RETRIEVE`. With `#stream` at the end the agent
-streams its answers.
+Instead of an address there may be a name from AGENT_ENDPOINTS_JSON.
 """
 
 import re
@@ -12,7 +10,6 @@ from typing import Any
 
 from assay.contract.client import read_endpoints, resolve_agent, run_stream, run_sync
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
-from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.llm.passages import Passage
 from assay.net.http import fetch
@@ -29,73 +26,8 @@ _HEALTH_S = 5.0
 _DOCUMENT_KEYS = ("doc_id", "docId", "document_id", "documentId")
 _CHUNK_KEYS = ("chunk_id", "chunkId", "id")
 _PAPER_KEYS = (*_DOCUMENT_KEYS, "id", "pmid", "doi", "url")
-_ANSWER_KEYS = ("answer", "generated_answer", "response")
+_ANSWERS = ("answer", "generated_answer", "response")
 _PMID = re.compile(r"pubmed(?:\.ncbi\.nlm\.nih\.gov)?/(\d{1,9})")
-
-
-class OutputReader:
-    """From the outputs of an agent to the plain form of an answer.
-
-    `documents` are those of the data set; papers are matched with them by their PubMed ids.
-    """
-
-    def __init__(self, documents: Iterable[Document] = ()) -> None:
-        self._known: set[str] = set()
-        self._by_pmid: dict[str, str] = {}
-        for document in documents:
-            self._known.add(document.id)
-            if match := _PMID.search(str(document.metadata.get("url", ""))):
-                self._by_pmid[match[1]] = document.id
-
-    def read(self, response: AgentRunResponse) -> AgentAnswer:
-        """The answer in a response; `AgentFailure` if it has no documents."""
-        outputs = response.outputs
-        chunks, papers = _chunks(response), outputs.get("papers")
-        papers = papers if isinstance(papers, list) else None
-        if chunks is None and papers is None:
-            raise invalid_answer(
-                "outputs have neither chunks nor papers, and there is no grounding"
-            )
-        found = [_document_of(chunk) for chunk in chunks or ()]
-        found += [self._paper_id(paper) for paper in papers or ()]
-        if None in found:
-            place = found.index(None) + 1
-            raise invalid_answer(f"chunk or paper {place} in outputs does not name its document")
-        texts = (outputs.get(key) for key in _ANSWER_KEYS)
-        answer = next((text for text in texts if isinstance(text, str)), None)
-        return read_answer(
-            {
-                "doc_ids": list(dict.fromkeys(found)),
-                "answer": answer,
-                "citations": None if answer is None else self._citations(response, chunks or ()),
-                "steps": outputs.get("steps"),
-                "usage": response.usage.model_dump(),
-            }
-        )
-
-    def _paper_id(self, paper: Any) -> str | None:
-        """The id that the data set has, else the first."""
-        ids = [text for key in _PAPER_KEYS if (text := _first(paper, (key,))) is not None]
-        for each in ids:
-            match = _PMID.search(each)
-            for candidate in (each, self._by_pmid.get(match[1] if match else each)):
-                if candidate in self._known:
-                    return candidate
-        return ids[0] if ids else None
-
-    def _citations(self, response: AgentRunResponse, chunks: Sequence[Any]) -> list[str]:
-        """As document ids, whether the agent cites documents or chunks of them."""
-        owners = {_first(chunk, _CHUNK_KEYS): _document_of(chunk) for chunk in chunks}
-        cited = response.outputs.get("citations")
-        if not isinstance(cited, list):
-            cited = response.grounding.citations if response.grounding else []
-        keys = (*_DOCUMENT_KEYS, *_CHUNK_KEYS)
-        ids = [_first(each, keys) if isinstance(each, dict) else each for each in cited]
-        texts = [each for each in ids if isinstance(each, str)]
-        return list(dict.fromkeys(owners.get(each) or self._owner(each) for each in texts))
-
-    def _owner(self, cited: str) -> str:
-        return cited if cited in self._known else split_chunk_id(cited)[0]
 
 
 def _chunks(response: AgentRunResponse) -> list[Any] | None:
@@ -108,8 +40,7 @@ def _chunks(response: AgentRunResponse) -> list[Any] | None:
 
 
 def _document_of(chunk: Any) -> str | None:
-    named = _first(chunk, _DOCUMENT_KEYS)
-    chunk_id = _first(chunk, _CHUNK_KEYS)
+    named, chunk_id = _first(chunk, _DOCUMENT_KEYS), _first(chunk, _CHUNK_KEYS)
     return named if named is not None or chunk_id is None else split_chunk_id(chunk_id)[0]
 
 
@@ -140,15 +71,17 @@ class ContractAgent(HttpAgent):
         self._run = run_stream if match["way"] else run_sync
         self._base = resolve_agent(match["url"] or match["agent"], read_endpoints())
         self.policy = context.policy
-        self._reader = OutputReader(context.dataset.documents.values())
+        self._documents = context.dataset.documents
+        self._by_pmid = {
+            match[1]: document.id
+            for document in self._documents.values()
+            if (match := _PMID.search(str(document.metadata.get("url", ""))))
+        }
         self.ready_url = ready_url(self._base)
         self.info = AgentInfo(redact_target(str(target)), protocol="http", track=context.track)
 
     async def open(self) -> None:
-        """Connect; `TargetError` if nothing responds there.
-
-        Any complete response will do: whether the agent works shows when it is called.
-        """
+        """Connect. Raises `TargetError` if nothing responds; any complete response will do."""
         await self.connect(self._base)
         url = f"{self._base}/health"
         try:
@@ -185,7 +118,7 @@ class ContractAgent(HttpAgent):
         )
         response = await self._run(self.http, self._base, request)
         if response.ok:
-            return self._reader.read(response)
+            return self._read(response)
         # By its code: the agent's own message may repeat the query.
         code = response.error.code if response.error else ""
         known = code if code in set(ErrorCode) else "unknown code"
@@ -196,6 +129,49 @@ class ContractAgent(HttpAgent):
             status=503 if code == ErrorCode.OVERLOADED else None,
             said=quote(response.error.message) if response.error else "",
         )
+
+    def _read(self, response: AgentRunResponse) -> AgentAnswer:
+        """The plain form of the outputs. Raises `AgentFailure` if they have no documents."""
+        outputs = response.outputs
+        chunks, papers = _chunks(response), outputs.get("papers")
+        if chunks is None and not isinstance(papers, list):
+            raise invalid_answer(
+                "outputs have neither chunks nor papers, and there is no grounding"
+            )
+        found = [_document_of(chunk) for chunk in chunks or ()]
+        found += map(self._paper_id, papers if isinstance(papers, list) else ())
+        if None in found:
+            place = found.index(None) + 1
+            raise invalid_answer(f"chunk or paper {place} in outputs does not name its document")
+        answer = next((outputs[x] for x in _ANSWERS if isinstance(outputs.get(x), str)), None)
+        plain = {"doc_ids": list(dict.fromkeys(found)), "answer": answer}
+        plain |= {"steps": outputs.get("steps"), "usage": response.usage.model_dump()}
+        if answer is not None:
+            plain["citations"] = self._citations(response, chunks or ())
+        return read_answer(plain)
+
+    def _paper_id(self, paper: Any) -> str | None:
+        """The id that the data set has, also by its PubMed id; else the first."""
+        ids = [text for key in _PAPER_KEYS if (text := _first(paper, (key,))) is not None]
+        for each in ids:
+            match = _PMID.search(each)
+            for candidate in (each, self._by_pmid.get(match[1] if match else each)):
+                if candidate in self._documents:
+                    return candidate
+        return ids[0] if ids else None
+
+    def _citations(self, response: AgentRunResponse, chunks: Sequence[Any]) -> list[str]:
+        """As document ids, whether the agent cites documents or chunks of them."""
+        owners = {_first(chunk, _CHUNK_KEYS): _document_of(chunk) for chunk in chunks}
+        cited = response.outputs.get("citations")
+        if not isinstance(cited, list):
+            cited = response.grounding.citations if response.grounding else []
+        keys = (*_DOCUMENT_KEYS, *_CHUNK_KEYS)
+        ids = [_first(each, keys) if isinstance(each, dict) else each for each in cited]
+        texts = (each for each in ids if isinstance(each, str))
+        known = self._documents
+        owned = (owners.get(x) or (x if x in known else split_chunk_id(x)[0]) for x in texts)
+        return list(dict.fromkeys(owned))
 
 
 def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from urllib.parse import urlsplit
@@ -19,10 +19,9 @@ import orjson
 from assay.contract.probes import sample_inputs
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.llm.passages import Passage
 from assay.net.client import open_client, token_for
 from assay.net.http import fetch
-from assay.net.json import JsonObject, parse_json, parse_object
+from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import (
     AGENT_TOKEN_VARIABLE,
@@ -36,7 +35,7 @@ from assay.targets.a2a import WELL_KNOWN, A2AAgent, CardNotFound, base_address, 
 from assay.targets.answer_reader import AnswerReader
 from assay.targets.chunks import suggest_separator
 from assay.targets.http_agent import UNKNOWN, AgentReadiness, ReportsReadiness
-from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
+from assay.targets.protocol import Agent, AgentAnswer, AgentInfo
 from assay.targets.target_kinds import (
     TARGET_KINDS,
     OpenContext,
@@ -83,15 +82,6 @@ class ProbedAgent:
         agent = self._agent
         return await agent.readiness() if isinstance(agent, ReportsReadiness) else UNKNOWN
 
-    @property
-    def takes_context(self) -> bool:
-        return self._agent is not None and context_taker(self._agent) is not None
-
-    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        taker = None if self._agent is None else context_taker(self._agent)
-        assert taker is not None, "this agent does not take a context; check takes_context first"
-        return await taker.answer_from(query, passages)
-
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         assert self._agent is not None, "call open() before ask()"
         return await self._agent.ask(query, top_k)
@@ -104,8 +94,7 @@ class ProbedAgent:
 async def probe(url: str, policy: OutboundPolicy = UNRESTRICTED) -> str:
     """The target at an address: `a2a:URL`, `mcp:URL` or `http:URL=TASK`.
 
-    The user's token is sent. Raises `TargetError` with everything that was tried if nothing is
-    recognized.
+    Raises `TargetError` with everything that was tried.
     """
     base = base_address(url)
     try:
@@ -156,37 +145,35 @@ async def _probe_mcp(base: str, policy: OutboundPolicy, tried: list[str]) -> str
 async def _probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str:
     """The target for an agent of the HTTP contract, with the retrieval task that it supports."""
     shown = f"HTTP agent contract: {redact_url(base)}"
+
+    async def ask(method: str, path: str, body: JsonObject | None = None) -> JsonObject:
+        content = None if body is None else orjson.dumps(body)
+        headers = {"Content-Type": "application/json"}
+        reply = await fetch(
+            http, method, base + path, content=content, headers=headers, timeout=_PROBE_SECONDS
+        )
+        return {"HTTP": reply.status, **(parse_object(reply.body) or {})}
+
     try:
-        health = await _exchanged(http, "GET", f"{base}/health")
+        health = await ask("GET", "/health")
         if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
             tried.append(f"{shown}/health: HTTP {health['HTTP']}")
             return ""
         for task in RETRIEVAL_TASKS:
-            request = {
+            request: JsonObject = {
                 "request_id": f"assay-probe-{uuid.uuid4().hex}",
                 "task_type": task,
-                "inputs": sample_inputs(task),
             }
-            answer = await _exchanged(http, "POST", f"{base}/agents/run/sync", request)
+            request["inputs"] = sample_inputs(task)
+            answer = await ask("POST", "/agents/run/sync", request)
             error = answer.get("error")
             code = error.get("code") if isinstance(error, dict) else None
             if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
                 return f"http:{base}={task}"
+        tried.append(f"{shown} answers, but does neither {' nor '.join(RETRIEVAL_TASKS)}")
     except AgentFailure as failure:
         tried.append(f"{shown}: {failure}")
-        return ""
-    tried.append(f"{shown} answers, but does neither {' nor '.join(RETRIEVAL_TASKS)}")
     return ""
-
-
-async def _exchanged(
-    http: httpx.AsyncClient, method: str, url: str, body: JsonObject | None = None
-) -> JsonObject:
-    """The object that comes back, with the status as `HTTP`."""
-    content = None if body is None else orjson.dumps(body)
-    headers = {"Content-Type": "application/json"}
-    reply = await fetch(http, method, url, content=content, headers=headers, timeout=_PROBE_SECONDS)
-    return {"HTTP": reply.status, **(parse_object(reply.body) or {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +187,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SampleCall:
-    """A sample call: `way` is how it was made, `failure` is empty if it succeeded.
+    """A sample call, made in a `way`; `failure` is empty if it succeeded.
 
-    `remedy` is what to do about the failure, if not the usual for its kind. `raw` is the start of
-    the answer as it came, if the target's answers are read by a mapping. `suggestion` is the
-    mapping that would find ids of the data set in it, if the given one does not. `answer` is the
-    start of the text that was read, None if there is none.
+    `raw` and `answer` are the start of what came and of the text that was read, `suggestion` is a
+    mapping that would find ids of the data set, and `remedy` what to do about the failure, if not
+    the usual for its kind.
     """
 
     way: str
@@ -226,8 +212,7 @@ class SampleCall:
 class HealthReport:
     """What was found out about one agent.
 
-    `card` is the agent's card as it is served, if there is one; `known_ids` how many ids of the
-    call are documents of the data set, None without one.
+    `known_ids` is how many ids of the call are documents of the data set, None without one.
     """
 
     url: str
@@ -250,10 +235,7 @@ class HealthReport:
 
 @dataclass(frozen=True, slots=True)
 class SampleQuery:
-    """What the sample call asks for, and how long it may take.
-
-    With `answers`, an answer without a text is a problem.
-    """
+    """What the sample call asks for; with `answers`, an answer without a text is a problem."""
 
     query: str = "Does vitamin D lower blood pressure?"
     top_k: int = 5
@@ -278,12 +260,9 @@ async def check_health(
     *,
     dataset: Dataset | None = None,
 ) -> HealthReport:
-    """Find out what an agent speaks, call it, and list what is wrong.
+    """Find out what the agent of a target or bare address speaks, call it, and list what is wrong.
 
-    `url` is a bare address, or any target, which `build` opens. `policy` says which addresses may
-    be called. `dataset` has the ids that the answers should hold.
-
-    Raises `TargetError` if the agent cannot be reached.
+    `build` makes the agent. Raises `TargetError` if it cannot be reached.
     """
     try:
         target = parse_target(mask_secrets(url))
@@ -312,7 +291,7 @@ async def check_health(
             url=shown,
             target=redact_target(str(replace(target, address=shown))),
             card_place=redact_url(card.place),
-            card=parse_json(card.document),
+            card=dict(card.document),
             interfaces=tuple(
                 f"JSON-RPC {each.version} {redact_url(each.url)}" for each in card.interfaces
             ),

@@ -1,8 +1,7 @@
 """What agents over HTTP share: one client from `open` to `close`, and the check of readiness.
 
 Readiness is `GET .../health/ready`: a server that loads a model or an index answers 503 there until
-it can work. Agents without the address say nothing, which is not a failure: an evaluation then
-sends a call that it does not time. Agents over MCP have only this: their SDK brings an HTTP client.
+it can work. Of agents without the address it is unknown, which is not a failure.
 """
 
 import asyncio
@@ -41,15 +40,12 @@ class ReadyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentReadiness:
-    """What an agent says about itself; `why` is what it is waiting for, or why it cannot be asked.
-
-    `stage` changes as long as the loading makes progress; it is empty if the agent does not say.
-    `progress` is the same for a progress bar, if the agent counts as Assay's servers do.
+    """What an agent says about itself; `why` is what it is waiting for, or why it cannot be asked,
+    and `progress` what it loads, how much of it is done, and the total.
     """
 
     state: ReadyState
     why: str = ""
-    stage: str = ""
     progress: tuple[str, int, int | None] | None = None
 
 
@@ -165,15 +161,10 @@ def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
     failed = next((each for each in texts if each.startswith("failed")), None)
     if failed is not None:
         return AgentReadiness(ReadyState.FAILED, redact_secrets(failed, length=_SHOWN_LENGTH))
-    what, stage, progress = f"HTTP {status} from {READY_PATH}", body.get("stage"), None
-    match stage:
+    what, progress = f"HTTP {status} from {READY_PATH}", None
+    match body.get("stage"):
         case {"what": str(what), "done": int(done), "total": int() | None as total}:
             progress = what, done, total
-        case {"what": str(what)}:
-            pass
     return AgentReadiness(
-        ReadyState.LOADING,
-        redact_secrets(what, length=_SHOWN_LENGTH),
-        repr(stage)[:_SHOWN_LENGTH] if isinstance(stage, dict) else "",
-        progress,
+        ReadyState.LOADING, redact_secrets(what, length=_SHOWN_LENGTH), progress=progress
     )

@@ -1,9 +1,8 @@
 """Targets `mcp:URL[#tool]` and `mcp-stdio:COMMAND[#tool]`: any MCP server with a search tool.
 
-Without `#tool`, the tool whose name says that it searches is called. A query is only ever put into
-an argument whose name is that of a query; `--map query=q` and `--map top_k=limit` name what cannot
-be recognized, and `--map arg.collection=docs` sets an argument that a tool requires. Dots lead into
-objects: `--map query=params.query`.
+Without `#tool`, the tool whose name says that it searches is called. `--map query=q` and
+`--map top_k=limit` name arguments that cannot be recognized, `--map arg.collection=docs` sets one,
+and dots lead into objects: `--map query=params.query`.
 """
 
 import json
@@ -158,11 +157,8 @@ def read_result(result: CallToolResult, reader: AnswerReader) -> AgentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a tool.
-
-    `path` are the steps that lead to it; `types` the JSON types it takes, `any` if it declares
-    none, `texts` for a list of strings; `required` is whether its object requires it; `maximum` the
-    largest number.
+    """One argument of a tool: the `path` to it, and the JSON `types` it takes, with `any` if it
+    declares none and `texts` for a list of strings.
     """
 
     path: tuple[str, ...]
@@ -230,7 +226,7 @@ def _variants(schema: Any, root: Mapping[str, Any], depth: int = 4) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class SearchTool:
-    """A search tool with its arguments; `constants` are sent with every call."""
+    """A search tool and its arguments; `constants` are sent with every call."""
 
     name: str
     query: Argument
@@ -238,7 +234,6 @@ class SearchTool:
     constants: Mapping[str, Any]
 
     def arguments(self, query: str, top_k: int) -> JsonObject:
-        """The arguments of one call."""
         arguments: JsonObject = parse_json(orjson.dumps(self.constants))
         _set(arguments, self.query.path, [query] if self.query.takes_list else query)
         if self.top_k is not None:
@@ -283,7 +278,9 @@ def find_search_tool(tools: Sequence[Tool], wanted: str, mapping: Mapping[str, s
     tool = chosen[0]
     arguments = arguments_of(tool.input_schema)
     query = _find_query(arguments, mapping)
-    top_k = _find_top_k(arguments, mapping, query)
+    beside = [each for each in arguments if query and each.path[:-1] == query.path[:-1]]
+    near = arguments if "top_k" in mapping else beside
+    top_k = _find("top_k", near, mapping, _TOP_K_NAMES, {"integer", "number"})
     if query is None or (top_k is None and "top_k" in mapping):
         key = "query" if query is None else "top_k"
         given = f" {mapping[key]!r}" if key in mapping else " that looks like a query"
@@ -333,25 +330,22 @@ def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Jso
 
 
 def _find_query(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Argument | None:
-    """The mapped argument, else the outermost with the best known name that takes a text."""
-    if "query" in mapping:
-        return next((each for each in arguments if each.name == mapping["query"]), None)
-    types = {"string", "any", "texts"}
-    named = [each for each in arguments if each.bare_name in _QUERY_NAMES and each.types & types]
+    return _find("query", arguments, mapping, _QUERY_NAMES, {"string", "any", "texts"})
+
+
+def _find(
+    key: str,
+    arguments: Sequence[Argument],
+    mapping: Mapping[str, str],
+    names: Sequence[str],
+    types: Container[str],
+) -> Argument | None:
+    """The mapped argument, else the outermost with the best known name that has one of `types`."""
+    if key in mapping:
+        return next((each for each in arguments if each.name == mapping[key]), None)
+    named = [each for each in arguments if each.bare_name in names]
     return min(
-        named,
-        key=lambda each: (len(each.path), each.takes_list, _QUERY_NAMES.index(each.bare_name)),
+        (each for each in named if any(name in types for name in each.types)),
+        key=lambda each: (len(each.path), each.takes_list, names.index(each.bare_name)),
         default=None,
     )
-
-
-def _find_top_k(
-    arguments: Sequence[Argument], mapping: Mapping[str, str], query: Argument | None
-) -> Argument | None:
-    """The mapped argument, else one beside the query that takes a number."""
-    if "top_k" in mapping:
-        return next((each for each in arguments if each.name == mapping["top_k"]), None)
-    beside = [each for each in arguments if query and each.path[:-1] == query.path[:-1]]
-    types = {"integer", "number"}
-    named = [each for each in beside if each.bare_name in _TOP_K_NAMES and each.types & types]
-    return min(named, key=lambda each: _TOP_K_NAMES.index(each.bare_name), default=None)

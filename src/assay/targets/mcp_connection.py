@@ -1,7 +1,4 @@
-"""Sessions with MCP servers, by URL or by command, with bounded HTTP.
-
-One session serves a whole run, and is opened again when it was lost. The SDK's client has to be
-closed by the task that opened it, so one task holds it.
+"""Sessions with MCP servers, by URL or command. One serves a whole run; a lost one is opened again.
 
 The SDK's requests go through the one client of `assay.net`, so that the bound, the policy and the
 classes of failures are those of every target. The SDK turns every HTTP status into one error and
@@ -72,11 +69,8 @@ _MAX_TOOL_PAGES = 20
 
 
 class Server:
-    """An MCP server that sessions can be opened with.
-
-    `handshakes` are the ways to open a session, in the order in which they are tried: `auto` asks
-    which versions the server speaks, `legacy` initializes a session at once. `advice` ends a
-    message about no session, `stderr_tail` is the last line that a started command wrote.
+    """An MCP server. Its `handshakes` are tried in turn: `auto` asks for its versions, `legacy`
+    initializes a session at once. `advice` ends a message about no session.
     """
 
     handshakes: tuple[str, ...] = ("auto",)
@@ -194,7 +188,7 @@ class McpSession:
         self._opening = asyncio.Lock()
 
     async def open(self) -> tuple[str, list[Tool]]:
-        """What the server is and speaks, and its tools. Raises `TargetError` if there is none."""
+        """What the server is and speaks, and its tools. Raises `TargetError`."""
         # Its errors quote what did not parse, which may be an answer.
         logging.getLogger("mcp.client").setLevel(logging.CRITICAL + 1)
         try:
@@ -333,18 +327,16 @@ def _failure_of_opening(error: Exception) -> AgentFailure:
 
 def _failure_of_code(code: int, exchange: ExchangeRecord) -> AgentFailure:
     """Without the message of the error, which is the server's and may quote the query."""
-    kind, message = FailureKind.AGENT_ERROR, f"the server answered with error {code}"
     if code == CONNECTION_CLOSED and exchange.ended:
-        kind, message = FailureKind.PROTOCOL, "the response ended before the result came"
-    elif code == CONNECTION_CLOSED:
-        kind, message = FailureKind.CONNECTION, "the connection was closed"
-    elif exchange.status == _SESSION_GONE:
-        kind, message = FailureKind.CONNECTION, "the session has expired"
-    elif code == REQUEST_TIMEOUT:
-        kind, message = FailureKind.TIMEOUT, "the server reported a timeout"
-    elif code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND):
-        kind, message = FailureKind.PROTOCOL, f"the server does not speak MCP (code {code})"
-    return AgentFailure(kind, message)
+        message = "the response ended before the result came"
+        return AgentFailure(FailureKind.PROTOCOL, message)
+    if code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
+        return AgentFailure(FailureKind.CONNECTION, "the session was closed, or has expired")
+    if code == REQUEST_TIMEOUT:
+        return AgentFailure(FailureKind.TIMEOUT, "the server reported a timeout")
+    unknown = code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND)
+    kind = FailureKind.PROTOCOL if unknown else FailureKind.AGENT_ERROR
+    return AgentFailure(kind, f"the server answered with error {code}")
 
 
 class ServerRequests:
@@ -373,7 +365,7 @@ class ServerRequests:
 
 
 class _Stream:
-    """A stream of the SDK that counts what passes; all else is the inner one's."""
+    """A stream of the SDK that counts what passes."""
 
     def __init__(self, inner: Any, requests: ServerRequests) -> None:
         self._inner, self._requests = inner, requests
@@ -407,10 +399,8 @@ class _Stream:
 
 
 class _SharedTransport(httpx2.AsyncBaseTransport):
-    """Sends the SDK's requests by `http`, and records how each exchange ended.
-
-    The SDK brings a copy of httpx under another name, of which only the values are used. Its limit
-    on time is not: the caller bounds the call, which may last longer than the default.
+    """Sends the SDK's requests, values of its own copy of httpx, by `http`, without its time limit,
+    and records how each exchange ended.
     """
 
     def __init__(self, http: httpx.AsyncClient) -> None:

@@ -1,7 +1,4 @@
-"""What an agent under test is.
-
-Each protocol is one module that implements `Agent`; nothing above this layer knows which.
-"""
+"""What an agent under test is. Each protocol is one module that implements `Agent`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -19,9 +16,8 @@ MAX_ID_LENGTH = 4096  # the longest that are in use are addresses
 class SearchAddress:
     """Where the agent is to search for the question that it is asked now.
 
-    `search_url` takes `POST {"query", "top_k"}`, `mcp_url` is the same as an MCP server, and
-    `await call(query, top_k=5)` the same for a Python function. `traceparent` is the W3C trace
-    context of the question, for agents whose search address is fixed.
+    `search_url` takes `POST {"query", "top_k"}`, `mcp_url` is the same as an MCP server, `call` the
+    same for a Python function. `traceparent` is for agents whose search address is fixed.
     """
 
     search_url: str
@@ -38,10 +34,9 @@ CURRENT_SEARCH: ContextVar[SearchAddress | None] = ContextVar("current_search", 
 class AgentAnswer:
     """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included.
 
-    `scores` belong to the documents, `contexts` are the passages that the answer was written from,
-    `steps` the searches it was found by; they are empty if the agent sends none. `unknown_keys`
-    are those of the answer that nothing reads. `doc_types` are what the documents are (note, file,
-    mail), and `relevance_source` how the target says that it made the scores.
+    `contexts` are the passages that the answer was written from, `steps` the searches it was found
+    by, and `unknown_keys` those of the answer that nothing reads. `doc_types` are what the
+    documents are (note, file, mail), `relevance_source` is how the target says it made the scores.
     """
 
     doc_ids: tuple[str, ...]
@@ -61,8 +56,7 @@ class AgentInfo:
     """What a run records about its target.
 
     `track` is how the target may have learned, `learned_from` the splits it learned from, if known;
-    `retriever` the settings of a built-in retriever; `agent` the name and version by which the
-    target calls itself.
+    `agent` the name and version by which it calls itself.
     """
 
     name: str

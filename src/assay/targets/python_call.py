@@ -29,7 +29,7 @@ from assay.targets.threads import DaemonThreads
 
 _MAX_MESSAGE = 200
 _RETRIEVER_METHODS = ("retrieve", "invoke")
-_NOT_THEIRS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+_NOT_THEIRS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<frozen ")
 _ID_KEYS = ("id", "doc_id", "document_id", "source", "file_name")
 _ID_ATTRIBUTES = ("id", "ref_doc_id", "node_id")
 
@@ -37,11 +37,10 @@ _ID_ATTRIBUTES = ("id", "ref_doc_id", "node_id")
 class PythonAgent:
     """A function `f(query, top_k)` or an object with such a method `ask`; either may be async.
 
-    Whatever it raises is a failed call: one bad call must not end the run. A function with a
-    parameter `context`, or an object with `answer_from`, can also answer from given passages. One
-    with a parameter `search` gets the search of `--search`. An object may have `open`, `close` and
-    `info`. Of a retriever, `retrieve(query)` or `invoke(query)` is called, and what is more than
-    `top_k` is cut. By `known`, the ids of the data set, the id of its documents is recognized.
+    A function with a parameter `context`, or an object with `answer_from`, can also answer from
+    given passages; one with a parameter `search` gets the search of `--search`. An object may have
+    `open`, `close` and `info`. Of a retriever, `retrieve(query)` or `invoke(query)` is called.
+    `known` are the ids of the data set, by which the ids of its documents are recognized.
     """
 
     def __init__(
@@ -70,24 +69,18 @@ class PythonAgent:
     @property
     def info(self) -> AgentInfo:
         """What the object says of itself, if it does."""
-        found: AgentInfo = getattr(self._object, "info", self._default_info)
-        return found
+        found = getattr(self._object, "info", None)
+        return found if isinstance(found, AgentInfo) else self._default_info
 
     async def open(self) -> None:
         if hasattr(self._object, "open"):
             await _result(self._object.open())
-        if not isinstance(self.info, AgentInfo):
-            raise UsageError(
-                f"info of {type(self._object).__name__} must be an "
-                f"assay.targets.protocol.AgentInfo, got {type(self.info).__name__}; or leave it out"
-            )
 
     async def close(self) -> None:
         self._threads.close()
-        if not hasattr(self._object, "close"):
-            return
         try:
-            await _result(self._object.close())
+            if hasattr(self._object, "close"):
+                await _result(self._object.close())
         except Exception as error:  # the run is done
             name = type(self._object).__name__
             warnings.warn(f"closing the agent {name} failed: {_describe(error)}", stacklevel=2)
@@ -108,14 +101,11 @@ class PythonAgent:
         return self._read(await self._value_of(function, query, max(1, len(passages))))
 
     def _with_search(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        parameter = self._search_parameter
-        address = CURRENT_SEARCH.get()
-        if parameter is None:
-            return function
-        if address is not None:
+        parameter, address = self._search_parameter, CURRENT_SEARCH.get()
+        if parameter is not None and address is not None:
             search = address.call if _is_async(function) else _blocking(address)
             return partial(function, search=search)
-        if parameter.default is parameter.empty:
+        if parameter is not None and parameter.default is parameter.empty:
             message = "the function takes 'search': add --search TARGET, or give it a default"
             raise AgentFailure(FailureKind.AGENT_ERROR, message)
         return function
@@ -190,7 +180,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 def as_agent(
     target: object, *, name: str = "", track: str = "undeclared", known: Container[str] = ()
 ) -> Agent:
-    """An agent from an object with a method `ask(query, top_k)`, a function `f(query, top_k)`, or a
+    """An agent from a function `f(query, top_k)`, an object with a method `ask(query, top_k)`, or a
     retriever of LangChain or LlamaIndex.
     """
     own_name = python_name(target)  # raises for what cannot be a target
@@ -257,12 +247,7 @@ def load_object(spec: str) -> object:
     try:
         found: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        what = f"importing {module_name!r} failed: {_describe(error)}"
-        if isinstance(error, ModuleNotFoundError):
-            what = f"no module {module_name!r} in {folder} or in the installed packages"
-            if error.name and module_name.split(".")[0] != error.name.split(".")[0]:
-                what = f"{module_name!r} imports {error.name!r}, which is not installed"
-        raise UsageError(what) from error
+        raise UsageError(f"cannot import {module_name!r}: {_describe(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             usable = [name for name in dir(found) if _is_target(getattr(found, name, None))]
@@ -276,12 +261,9 @@ def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     # What Assay's search tool or json.loads refuses is to be fixed at the line that called it.
     theirs = [each for each in frames if not each.filename.startswith(_NOT_THEIRS)]
-    said = redact_known(str(error))
-    text = f"{type(error).__name__}: {said}"[:_MAX_MESSAGE].encode("utf-8", "replace").decode()
-    if not frames:
-        return text
-    last = (theirs or frames)[-1]
-    return f"{text} ({Path(last.filename).name}:{last.lineno})"
+    text = f"{type(error).__name__}: {redact_known(str(error))}"[:_MAX_MESSAGE]
+    places = [f" ({Path(each.filename).name}:{each.lineno})" for each in theirs[-1:]]
+    return text.encode("utf-8", "replace").decode() + "".join(places)
 
 
 def ids_of(items: Sequence[Any], known: Container[str]) -> list[Any]:
@@ -314,10 +296,9 @@ def _id_of(item: Any, known: Container[str]) -> Any:
     found = [metadata.get(key) for key in _ID_KEYS] if isinstance(metadata, Mapping) else []
     found += [getattr(holder, name, None) for name in _ID_ATTRIBUTES]
     texts = [str(each) for each in found if each and isinstance(each, str | Integral)]
-    exact = [text for text in texts if text in known]
     # A loader's metadata has the path of a file: kb/KB-1.md is the document KB-1.
-    named = (known_form(text, known) for text in texts)
-    return next(iter(exact), None) or next(filter(None, named), next(iter(texts), item))
+    forms = [*(text for text in texts if text in known), *(known_form(x, known) for x in texts)]
+    return next(filter(None, forms), next(iter(texts), item))
 
 
 def _is_list(value: Any) -> bool:

@@ -1,12 +1,10 @@
 """Targets `rest:URL`: any search service that answers HTTP requests with JSON.
 
-The request is a template, the answer is read by `--map` (`answer_reader`). `{query}` and `{top_k}`
-stand in the URL or in a JSON body; without either, the body is `{"query", "top_k"}`. `{search_url}`
-and `{mcp_server_url}`, also in headers, are the addresses that `--search` gives the agent.
-`{contexts}` in a body stands for documents to answer from, if these are given (`--counterfactuals`,
-`--poison`); else it is left out. Values enter a body as JSON values, never by pasting text into
-JSON. `$NAME` in headers and `${NAME}` in the URL are read from the environment for each call, so
-that no secret is stored with a run.
+The request is a template. `{query}` and `{top_k}` stand in the URL or in a JSON body; without
+either, the body is `{"query", "top_k"}`. `{search_url}` and `{mcp_server_url}`, also in headers,
+are the addresses that `--search` gives the agent, `{contexts}` in a body the documents to answer
+from (`--counterfactuals`, `--poison`). `$NAME` in headers and `${NAME}` in the URL are read from
+the environment for each call, so that no secret is stored with a run.
 """
 
 import json
@@ -70,10 +68,7 @@ class CallValues(dict[str, str | int | Contexts]):
 
 @dataclass(frozen=True, slots=True)
 class RequestTemplate:
-    """A request with placeholders; `body` is JSON, or None for a request without one.
-
-    `headers` are as the user wrote them, with `$NAME` for what the environment holds.
-    """
+    """A request with placeholders; `headers` have `$NAME` for what the environment holds."""
 
     method: str
     url: str
@@ -86,8 +81,7 @@ class RequestTemplate:
     ) -> "RequestTemplate":
         """Check everything that can be checked before the first call. Raises `UsageError`.
 
-        `request` is JSON, `@FILE`, or an empty text; `headers` are `Name: value` each. The method
-        is by default POST with a body, else GET.
+        The method is by default POST with a body, else GET.
         """
         check_url(url)
         if not request and "{query}" not in url:
@@ -108,21 +102,8 @@ class RequestTemplate:
         return template
 
     def placeholders(self) -> frozenset[str]:
-        return frozenset(_PLACEHOLDER.findall(self.url)) | frozenset(_names_in(self.body))
-
-    def expand_headers(self, values: Values) -> dict[str, str]:
-        """The headers with the values of a call and the environment's. Raises `UsageError`."""
-        headers = {}
-        for name, value in self.headers:
-            filled = _SEARCH_PLACE.sub(lambda match: str(values[match[1]]), value)
-            expanded = _expand(_HEADER_VARIABLE, filled, f"--header '{name}: ...'")
-            if not expanded.isascii() or not expanded.isprintable():
-                raise UsageError(
-                    f"--header '{name}: {value}' has characters that an HTTP header cannot carry; "
-                    "check the variable it names"
-                )
-            headers[name] = expanded
-        return headers
+        texts = (self.url, *strings_in(self.body))
+        return frozenset(name for text in texts for name in _PLACEHOLDER.findall(text))
 
     async def send(self, http: httpx.AsyncClient, values: Values) -> Received:
         """What the service answers. Raises `AgentFailure` for a status of 300 or more.
@@ -133,7 +114,14 @@ class RequestTemplate:
         if self.body is not None:
             content = orjson.dumps(fill_json(self.body, values))
             headers["content-type"] = "application/json"
-        headers |= {name.lower(): value for name, value in self.expand_headers(values).items()}
+        for name, value in self.headers:
+            filled = _SEARCH_PLACE.sub(lambda match: str(values[match[1]]), value)
+            headers[name.lower()] = _expand(_HEADER_VARIABLE, filled, f"--header '{name}: ...'")
+            if not headers[name.lower()].isascii() or not headers[name.lower()].isprintable():
+                raise UsageError(
+                    f"--header '{name}: {value}' has characters that an HTTP header cannot carry; "
+                    "check the variable it names"
+                )
         url = fill_url(self.url, values)
         async with exchange(
             http, self.method, url, content=content, headers=headers, max_bytes=REPLY_MAX_BYTES
@@ -146,19 +134,17 @@ class RequestTemplate:
             reader, body, data = EventReader(REPLY_MAX_BYTES), bytearray(), list[str]()
             async for chunk in response.aiter_raw():
                 body += chunk
-                found = [event.data.strip() for event in reader.feed(chunk)]
-                data += found
-                if _LAST_EVENT in found:
+                data += [event.data.strip() for event in reader.feed(chunk)]
+                if _LAST_EVENT in data[-1:]:
                     break
         data += [event.data for event in reader.feed(b"\n\n")]  # some servers omit the last end
         text = body.decode("utf-8", "replace")
         try:
-            values_sent = [parse_json(each) for each in data if each not in ("", _LAST_EVENT)]
+            events = [parse_json(each) for each in data if each not in ("", _LAST_EVENT)]
         except orjson.JSONDecodeError:
-            values_sent = []
-        if not values_sent:
-            return Received(text, problem=NOT_JSON_EVENT)
-        return Received(text, values_sent, messages=True)
+            events = []
+        received = Received(text, events, messages=True)
+        return received if events else Received(text, problem=NOT_JSON_EVENT)
 
 
 def read_body_template(request: str) -> Any:
@@ -181,8 +167,7 @@ def read_body_template(request: str) -> Any:
         shown = " ".join(text.split())[:80]
         raise UsageError(
             f"{source} is not JSON: {error}; got {shown!r}. Placeholders stand inside quotes: "
-            '{"query": "{query}", "size": "{top_k}"}; for another kind of body, use a function, '
-            "python:module:function"
+            '{"query": "{query}", "size": "{top_k}"}'
         ) from None
     remember_secrets(*secret_fields(body))
     return body
@@ -199,11 +184,10 @@ def fill_url(url: str, values: Values) -> str:
 
 
 def fill_json(body: Any, values: Values) -> Any:
-    """A copy of `body` with its placeholders replaced.
+    """A copy of `body` with its placeholders replaced, also inside longer strings.
 
-    A string that is exactly one placeholder becomes the value itself, a number if it is one; in
-    a longer string the value is inserted as text. Keys stay as they are. `"{contexts}"` becomes a
-    list of `{"id", "title", "text"}`; if no contexts are given, its key is left out.
+    A string that is exactly one placeholder becomes the value itself. `"{contexts}"` becomes a list
+    of `{"id", "title", "text"}`; if no contexts are given, its key is left out.
     """
     # Without contexts, the service is to search.
     left = () if CONTEXTS in values else (f"{{{CONTEXTS}}}",)
@@ -224,22 +208,15 @@ def fill_json(body: Any, values: Values) -> Any:
     return body
 
 
-def _names_in(body: Any) -> list[str]:
-    return [name for text in strings_in(body) for name in _PLACEHOLDER.findall(text)]
-
-
 def check_url(url: str) -> None:
     """Raise `UsageError` for no http(s) URL, unknown placeholders, secrets that are spelled out."""
     split_address(url)
     host = urlsplit(url).netloc if "://" in url else url.partition("/")[0]
     if "{" in host:
         raise UsageError("a placeholder or variable must not be in the host of a rest: URL")
-    for name in _BRACED.findall(url):
-        if name not in _NAMES:
-            known = [f"{{{each}}}" for each in _NAMES]
-            hint = did_you_mean(f"{{{name}}}", known)
-            names = ", ".join(known)
-            raise UsageError(f"{{{name}}} in the URL is not a placeholder; known are {names}{hint}")
+    if unknown := [name for name in _BRACED.findall(url) if name not in _NAMES]:
+        known = ", ".join(f"{{{name}}}" for name in _NAMES)
+        raise UsageError(f"{{{unknown[0]}}} in the URL is not a placeholder; known are {known}")
     for name, value in URL_VALUE.findall(url):
         if SECRET_NAME.fullmatch(name) and "{" not in value:
             variable = re.sub(r"\W", "_", name).upper()
@@ -365,8 +342,10 @@ class RestAgent(HttpAgent):
         url, body = target.address, given.body
         if given.preset or given.index:
             url, body, mapping = _use_preset(given, url, mapping)
-        method, headers = target.fragment, given.headers
-        return RequestTemplate.parse(url, request=body, method=method, headers=headers), mapping
+        template = RequestTemplate.parse(
+            url, request=body, method=target.fragment, headers=given.headers
+        )
+        return template, mapping
 
     async def open(self) -> None:
         url = self._template.url
@@ -374,20 +353,18 @@ class RestAgent(HttpAgent):
         await self.require_listener(url)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        answer = await self._call(CallValues(query, top_k))
+        answer = self._read(await self._template.send(self.http, CallValues(query, top_k)))
         if self._sends_top_k:
             return answer
         return replace(answer, doc_ids=answer.doc_ids[:top_k], scores=answer.scores[:top_k])
 
     @property
     def takes_context(self) -> bool:
-        return CONTEXTS in _names_in(self._template.body)
+        return CONTEXTS in self._template.placeholders()
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        given = {CONTEXTS: [asdict(each) for each in passages]}
-        return await self._call(CallValues(query, max(1, len(passages)), **given))
-
-    async def _call(self, values: Values) -> AgentAnswer:
+        given = [asdict(each) for each in passages]
+        values = CallValues(query, max(1, len(passages)), contexts=given)
         return self._read(await self._template.send(self.http, values))
 
     def _read(self, received: Received) -> AgentAnswer:

@@ -1,10 +1,6 @@
 """Targets (`builtin:bm25`, `a2a:URL`, ...): the table of their kinds, parsing, and opening.
 
-    open_target("rest:http://localhost:8000/search?q={query}", OpenContext(dataset))
-
-A target kind is one entry in `TARGET_KINDS`. The help text, the error listing, `assay doctor`, the
-rules of the web pages and shell completion are derived from the table. The module that
-talks to the agent is imported when a target of its kind is opened, and not before.
+open_target("rest:http://localhost:8000/search?q={query}", OpenContext(dataset))
 """
 
 import re
@@ -63,11 +59,8 @@ _REMEDIES: Mapping[str | int, str] = {
     FailureKind.AGENT_ERROR: "the agent itself failed: look into its log",
     401: "set AGENT_TOKEN to a token that the agent accepts",
     404: "nothing is at this path: check the URL",
-    421: "the server refuses this host name: call it by a name that it allows",
     RATE_LIMITED: "the agent is at its limit: lower --concurrency, or raise the limit",
-    502: "a proxy cannot reach the agent: check that the agent behind it is running",
     503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
-    504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
 }
 
 _MCP_REMEDIES = {401: "set MCP_SERVER_TOKEN to a token that the server accepts"}
@@ -90,9 +83,8 @@ _REQUEST_REMEDIES: Mapping[str | int, str] = {
 class Target:
     """A target, parsed once.
 
-    `kind` is the name of its entry in `TARGET_KINDS`, `address` what the kind opens (a URL, a
-    command, `module:function`, a mode), `fragment` what follows the `#` or, of `rest:`, the method,
-    `text` what was written.
+    `address` is what its kind opens (a URL, a command, `module:function`, a mode), `fragment` what
+    follows the `#` or, of `rest:`, the method, `text` what was written.
     """
 
     kind: str
@@ -120,11 +112,7 @@ class RequestSettings:
 
 @dataclass(frozen=True)
 class OpenContext:
-    """What a target may need to be opened: `OpenContext(dataset, mapping={"ids": "hits[].id"})`.
-
-    `mapping` is `--map`, parsed; with `answers` a built-in agent answers as well. The default
-    `policy` is that of the process; without `bm25` or `embedder`, those of the environment hold.
-    """
+    """What a target may need to be opened: `OpenContext(dataset, mapping={"ids": "hits[].id"})`."""
 
     dataset: "Dataset"
     track: str = "undeclared"
@@ -142,16 +130,11 @@ class OpenContext:
 class TargetKind:
     """One kind of target.
 
-    `name` is its prefix, `syntax` and `description` are for people. `agent` is the `module:name`
-    of what makes the agent from the target and the context; of a plug-in, from the address and the
-    context.
-
-    With `runs_code`, evaluating it runs code that the target names, or starts a process. `reaches`
-    returns the network addresses that it contacts, `reads` the local files and variables that the
-    target names. `split` has one group `address` and may have one `fragment`. With
-    `searches_dataset`, it answers from the data set that is open here. `settings` are options of a
-    run that only some kinds use, and that this one does; `remedies` what to do about failed calls,
-    if it is not the usual.
+    `agent` is the `module:name` of what makes the agent from the target and the context; of a
+    plug-in, from the address and the context. With `runs_code`, evaluating it runs code that the
+    target names, or starts a process. `reaches` returns the network addresses that it contacts,
+    `reads` the local files and variables that the target names. `split` has one group `address` and
+    may have one `fragment`. `settings` are the options of a run that only some kinds use.
     """
 
     name: str
@@ -171,8 +154,9 @@ class TargetKind:
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
-        named = target.address if self.is_plugin else target
-        agent: Agent = load(self.agent)(named, context)
+        module, _, name = self.agent.partition(":")
+        make = getattr(import_module(module), name)
+        agent: Agent = make(target.address if self.is_plugin else target, context)
         return agent
 
 
@@ -200,12 +184,6 @@ def find_kind(name: str) -> TargetKind | None:
                 split=_WHOLE,
             )
     return TARGET_KINDS.get(name)
-
-
-def load(reference: str) -> Any:
-    """Import and return the object `module:name`."""
-    module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)
 
 
 def require_mode(mode: str) -> None:
@@ -273,10 +251,8 @@ def open_target(target: str | Target, context: OpenContext) -> "Agent":
 
 
 def check_permitted(target: Target, policy: OutboundPolicy) -> None:
-    """Refuse targets that only the user of this machine may evaluate.
-
-    Only kinds that run no code, start no process and read no file are permitted, and only if
-    `policy` names every host that they contact. Raises `UsageError`.
+    """Raise `UsageError` for targets that only the user of this machine may evaluate: those that
+    run code, start a process, read a file, or contact a host that `policy` does not name.
     """
     if not policy.public_only:
         return
@@ -334,10 +310,7 @@ def _contract_address(target: Target) -> tuple[str, ...]:
 
 
 def provider_addresses(spec: str) -> tuple[str, ...]:
-    """Addresses in the name of a language model, as in `openai:MODEL@URL`.
-
-    Without one, the model is asked where the settings of this machine say.
-    """
+    """Addresses in the name of a language model, as in `openai:MODEL@URL`."""
     kind, rest = split_provider(spec)
     address = rest.partition("@")[2]
     if kind is None or kind.in_process or not address:
