@@ -136,7 +136,7 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
         (("search", "x", "--mode", "bm25", "--embedder", "tei:http://a"), "--embedder has no effe"),
         (("export", "x", "--format", "trec", "--metrics", "mrr@5"), "--metrics has no effect"),
         (("audit", "x.json", "--columns", "query=a"), "add --dataset FILE"),
-        (("score", "."), ". is a folder; pass a file, or see a run with: assay report ."),
+        (("score", "."), ". is not a file; for a run's folder: assay report"),
         (("audit", "latest"), "no run in runs; create one with: assay eval"),
         (("audit", "absent.json"), "absent.json: no such file"),
     ],

@@ -49,9 +49,9 @@ def test_the_table_fits_80_columns_and_says_what_was_left_out(run: str, qrels: s
         assert words in shown
     assert "Precision" not in shown
     assert "nDCG(gain=exp)@10" in invoke(run, "--qrels", qrels, "--metrics", "all")
-    assert "1 of them have no ranking: they score 0" in shown
-    assert "1 query of the run has no judgments: ignored" in shown
-    assert "1 query of the run has no relevant document: ignored" in shown
+    assert "1 of them without a ranking: they score 0" in shown
+    assert "1 of the run without judgments: ignored" in shown
+    assert "1 of the run without a relevant document: ignored" in shown
 
 
 def test_json_holds_the_figures_and_nothing_else(run: str, qrels: str) -> None:

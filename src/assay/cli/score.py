@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -50,13 +50,13 @@ from assay.data.text_file import Record, plain_file
 from assay.data.traces import holds_traces, read_log
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate, parse_gate, require_possible
-from assay.metrics.audit import AuditResult, ClaimAudit, audit_report, read_report
+from assay.metrics.audit import ClaimAudit, audit_report, read_report
 from assay.metrics.metric import AP, MRR, CappedRecall, Hit, Judged, Metric, Precision, Recall, nDCG
 from assay.metrics.scoring import KINDS, Scores, as_metrics, score_rankings
 from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.net.json import JsonObject
 from assay.report.console import labeled
-from assay.report.numbers import count, counted, figure
+from assay.report.numbers import counted, figure
 from assay.report.terminal import ScoreLine, gate_verdict, scores_table, split_metrics, usual_names
 from assay.run.config import settings
 from assay.run.folder import find_run
@@ -71,9 +71,10 @@ _MAX_BROKEN_ROWS = 20
 _NAMES = ("judge", "judge_set", "no_cache", "gates", "criteria", "references", "faithfulness")
 _OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", "strict", *_NAMES} - {"gates"}
-_IGNORED = {
-    "queries_without_relevant": "relevant document",
-    "queries_without_judgments": "judgments",
+_COUNTED = {
+    "queries_without_ranking": "of them without a ranking: they score 0",
+    "queries_without_relevant": "of the run without a relevant document: ignored",
+    "queries_without_judgments": "of the run without judgments: ignored",
 }
 _WRONG = {
     "duplicate": "repeated; duplicates score nothing",
@@ -119,42 +120,32 @@ def score(
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the judge gave no verdicts.
     """
-    if not run.exists():
+    if not run.is_file():
         hint = did_you_mean(run.name, (each.name for each in run.parent.glob("*")))
-        raise UsageError(
-            f"{run}: no such file; pass a TREC run, a JSON file of rankings or logged answers{hint}"
-        )
-    if run.is_dir():
-        raise UsageError(f"{run} is a folder; pass a file, or see a run with: assay report {run}")
+        raise UsageError(f"{run} is not a file; for a run's folder: assay report{hint}")
     require_readable_table(run)
-    kind, names_of_columns = _kind_of(run)
+    kind, names = _kind_of(run)
+    of_table = dataset is not None and qrels is None and is_table(dataset)
     if not is_given(context, "columns") and (
-        is_given(context, "dataset") or qrels is not None or kind != "ranking"
+        kind != "ranking" or qrels is not None or is_given(context, "dataset")
     ):
         columns = None  # those of assay.toml are for its data set
     if kind == "traces" and dataset is not None and qrels is None:
         return _score_traces(run, dataset, split, top_k)
-    of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
     if kind != "ranking" or (columns and not of_table):
         require_used(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
         return _score_answers(context, run, options, columns or (), rows_out, strict)
     require_used(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
-    if qrels is None and dataset is None and names_of_columns:
+    if qrels is None and dataset is None and names:
         raise UsageError(
-            f"{run} has no columns question and answer, only {names_of_columns}; name them: "
+            f"{run} has no columns question and answer, only {names}; name them: "
             "--columns question=NAME,answer=NAME; or pass --qrels FILE for a ranking"
         )
-    names = split_metrics(metrics or ())
-    k = top_k or 10
-    every = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *([] if top_k else [Recall @ 100])]
-    every += [CappedRecall @ k, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
-    chosen = as_metrics(names) if names and names != ["all"] else every
-    is_typed = is_on_command_line(context, "gate")
-    texts = options["gate"] or () if is_typed else split_gates(options["gate"])
-    gates = _ranking_gates(texts, top_k, strict=is_typed)
     judging = load_judgments(qrels, dataset, split, columns or ())
-    shown = None if names else usual_names([metric.slug for metric in chosen])
-    return _score_ranking(run, judging, chosen, gates, top_k, per_query, shown)
+    is_typed = is_on_command_line(context, "gate")
+    gates = options["gate"] or () if is_typed else split_gates(options["gate"])
+    parsed = _ranking_gates(gates, top_k, strict=is_typed)
+    return _score_ranking(run, judging, split_metrics(metrics or ()), parsed, top_k, per_query)
 
 
 def _kind_of(path: Path) -> tuple[str, str]:
@@ -178,17 +169,42 @@ def _kind_of(path: Path) -> tuple[str, str]:
     return "ranking", ""
 
 
+def _ranking_gates(texts: Sequence[str], top_k: int | None, *, strict: bool) -> dict[Gate, Metric]:
+    """Each gate with its metric: a ranking has neither answers nor latencies.
+
+    Unless `strict`, others are left out: a variable or a file may mean them for `assay eval`.
+    """
+    gates = {}
+    for text in texts:
+        try:
+            gate = parse_gate(text, top_k or sys.maxsize)
+            if gate.metric is None:
+                raise UsageError(f"gate {text!r} is not on a metric of rankings, such as ndcg@5")
+            gates[gate] = gate.metric
+        except UsageError as error:
+            if strict:
+                raise
+            say(f"gate left out: {error}")
+    return gates
+
+
 def _score_ranking(
     run: Path,
     judging: JudgmentSource,
-    chosen: Sequence[Metric],
+    names: list[str],
     gates: Mapping[Gate, Metric],
     top_k: int | None,
     per_query: bool,
-    usual: Collection[str] | None,
 ) -> Result:
-    """Score a run file against judgments; the table has all metrics, or only the `usual` ones."""
-    metrics = list(dict.fromkeys([*chosen, *gates.values()]))
+    """Score a run file against judgments; the table has the metrics of `names`, or the usual."""
+    k = top_k or 10
+    chosen = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *([] if top_k else [Recall @ 100])]
+    chosen += [CappedRecall @ k, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
+    if names and names != ["all"]:
+        chosen = list(as_metrics(names))
+    shown = {metric.slug for metric in chosen}
+    if not names:
+        shown = set(usual_names(list(shown)))
     rankings = read_run(run)
     if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
         # Different data, and not a score of 0.
@@ -198,6 +214,7 @@ def _score_ranking(
             f"that of the judgments is {theirs!r}; pass the judgments of this run",
             file=run,
         )
+    metrics = list(dict.fromkeys([*chosen, *gates.values()]))
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
     for gate, metric in gates.items():
         require_possible(gate, scores.mean_ceiling(metric))
@@ -209,7 +226,7 @@ def _score_ranking(
     ]
     ignored = rankings.keys() - set(scores.query_ids)
     judged = len(ignored & judging.judgments.keys())
-    content: dict[str, Any] = {
+    content: JsonObject = {
         "judgments": judging.source,
         "queries": len(scores.query_ids),
         "queries_without_ranking": sum(not rankings.get(each) for each in scores.query_ids),
@@ -225,9 +242,13 @@ def _score_ranking(
     content |= {"per_query": scores.rows()} if per_query else {}
     content |= {"judged_by": judging.judged_by} if judging.judged_by else {}
     content |= {"gates": _gates_json(checked)} if checked else {}
-    shown = {m: row for m, row in summaries.items() if usual is None or m.slug in usual}
-    text: list[Any] = [_table(scores, shown)]
-    text += _notes(content, scores, top_k)
+    text = [
+        _table(scores, {m: row for m, row in summaries.items() if m.slug in shown}),
+        f"\n{content['queries']:,} queries with a relevant document in {judging.source}",
+        *(f"{content[key]:,} {what}" for key, what in _COUNTED.items() if content[key]),
+        *_violations(scores, top_k),
+        *([judging.judged_by] if judging.judged_by else []),
+    ]
     for metric, values in scores.values.items() if per_query else ():
         # Plain lines, as trec_eval -q prints them: for other programs, so never wrapped.
         text += [
@@ -238,32 +259,18 @@ def _score_ranking(
     return Result(content, text, exit_code, map(gate_verdict, checked))
 
 
-def _ranking_gates(texts: Sequence[str], top_k: int | None, *, strict: bool) -> dict[Gate, Metric]:
-    """Each gate with its metric: a ranking has neither answers nor latencies.
-
-    Unless `strict`, others are left out: a variable or a file may mean them for `assay eval`.
-    """
-    gates = {}
-    for text in texts:
-        try:
-            gate = parse_gate(text, top_k or sys.maxsize)
-            if gate.metric is None:
-                raise UsageError(
-                    f"gate {text!r} is not on a metric of rankings, and the file has nothing else; "
-                    "use one such as ndcg@5"
-                )
-            gates[gate] = gate.metric
-        except UsageError as error:
-            if strict:
-                raise
-            say(f"gate left out: {error}")
-    return gates
+def _violations(scores: Scores, top_k: int | None) -> Iterator[str]:
+    for kind in KINDS:
+        if total := scores.violations.total(kind):
+            where = counted(scores.violations.queries(kind), "query", "queries")
+            first = scores.violations.examples_of(kind)[0]
+            example = f"{first.doc_id!r} for {first.query_id!r}"
+            yield f"{counted(total, 'id')} in {where} {_WRONG[kind].format(top_k=top_k)}: {example}"
 
 
 def _summary(scores: Scores, metric: Metric) -> SampleSummary:
     """As `assay eval` has it: the same resamples, and no end that no system could reach."""
-    seed = settings()["seed"].default
-    summary = summarize(scores.values[metric], seed=seed)
+    summary = summarize(scores.values[metric], seed=settings()["seed"].default)
     return replace(summary, high=below(summary.high, scores.mean_ceiling(metric)))
 
 
@@ -272,25 +279,6 @@ def _table(scores: Scores, summaries: Mapping[Metric, SampleSummary]) -> "Table"
         ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
         for metric, each in summaries.items()
     )
-
-
-def _notes(content: Mapping[str, Any], scores: Scores, top_k: int | None) -> Iterator[str]:
-    queries = counted(content["queries"], "query", "queries")
-    yield f"\n{queries} with a relevant document in {content['judgments']}"
-    if absent := content["queries_without_ranking"]:
-        yield f"{count(absent)} of them have no ranking: they score 0"
-    for key, what in _IGNORED.items():
-        if number := content[key]:
-            has = "query of the run has" if number == 1 else "queries of the run have"
-            yield f"{count(number)} {has} no {what}: ignored"
-    for kind in KINDS:
-        if total := scores.violations.total(kind):
-            where = counted(scores.violations.queries(kind), "query", "queries")
-            first = scores.violations.examples_of(kind)[0]
-            example = f"{first.doc_id!r} for {first.query_id!r}"
-            yield f"{counted(total, 'id')} in {where} {_WRONG[kind].format(top_k=top_k)}: {example}"
-    if judged_by := content.get("judged_by"):
-        yield judged_by
 
 
 def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Result:
@@ -311,8 +299,7 @@ def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Re
     text += [labeled(name, words) for name, words in search_lines(found.search)]
     text.append(f"{traced} of {found.questions} questions of {data.name} {split} have a trace")
     if found.unknown or found.repeated:
-        left_out = f"{found.unknown} of other questions, {found.repeated} repeated"
-        text.append(f"traces left out: {left_out}")
+        text.append(f"left out: {found.unknown} of other questions, {found.repeated} repeated")
     return Result(value, text)
 
 
@@ -394,7 +381,7 @@ def audit(
         raise error if error.file else DataError(str(error), file=file) from None
     claims = [
         asdict(claim)
-        | {"metric": claim.metric.slug, "correct": claim.correct, "verdict": sentence(claim)}
+        | {"metric": claim.metric.slug, "correct": claim.correct, "verdict": _sentence(claim)}
         for claim in result.claims
     ]
     value = {
@@ -405,39 +392,31 @@ def audit(
         "unjudged": result.unjudged,
         "claims": claims,
     }
-    text = _audit_lines(result, judging.source)
+    text = [f"{result.queries:,} queries, {result.failed:,} failed, judged by {judging.source}"]
+    if result.unjudged:
+        text.append(
+            f"ignored, without a relevant document: {len(result.unjudged):,}, for example "
+            f"{result.unjudged[0]!r}"
+        )
+    for claim in result.claims:
+        text += ["", _sentence(claim)]
+        for each in claim.disagreements[:_SHOWN_QUERIES]:
+            said, right = figure(each.claimed), figure(each.recomputed)
+            text.append(f"  {each.query_id}: says {said}, is {right}")
+        if more := len(claim.disagreements[_SHOWN_QUERIES:]):
+            text.append(f"  and {counted(more, 'more query', 'more queries')} (all: --json)")
     return Result(value, text, exit_code=0 if result.correct else 1)
 
 
-def _audit_lines(result: AuditResult, source: str) -> Iterator[str]:
-    failed = f", of which {count(result.failed)} failed" if result.failed else ""
-    queries = counted(result.queries, "query", "queries")
-    yield f"{queries}{failed}, judged by {source}"
-    if result.unjudged:
-        without = counted(len(result.unjudged), "query", "queries")
-        first = repr(result.unjudged[0])
-        yield f"{without} without a relevant document ignored, for example {first}"
-    yield ""
-    for claim in result.claims:
-        yield sentence(claim)
-        wrong = claim.disagreements
-        for each in wrong[:_SHOWN_QUERIES]:
-            yield f"  {each.query_id}: says {figure(each.claimed)}, is {figure(each.recomputed)}"
-        if len(wrong) > _SHOWN_QUERIES:
-            more = counted(len(wrong) - _SHOWN_QUERIES, "more query", "more queries")
-            yield f"  and {more} (all: --json)"
-
-
-def sentence(claim: ClaimAudit) -> str:
+def _sentence(claim: ClaimAudit) -> str:
     """What the report claims, what its lists give, and how the difference arose."""
     claimed, right = figure(claim.claimed), figure(claim.recomputed)
     opening = f"claims {claim.metric} {claimed}; its own lists give {right}: "
-    if claim.flaws is None:
-        own = claim.own_mean
-        mean = "" if own is None else f"; the mean of its per-query figures is {figure(own)}"
-        return f"{opening}no known mistake explains the difference{mean}"
     if claim.flaws:
         return opening + ", and ".join(claim.flaws)
-    if claim.disagreements:
-        return f"{opening}the mean is right, but figures of single queries are not"
-    return f"{opening}correct"
+    if claim.flaws is not None:
+        wrong = "the mean is right, but figures of single queries are not"
+        return opening + (wrong if claim.disagreements else "correct")
+    own = claim.own_mean
+    mean = "" if own is None else f"; the mean of its per-query figures is {figure(own)}"
+    return f"{opening}no known mistake explains the difference{mean}"
