@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from importlib import metadata
 from importlib.util import find_spec
 from operator import itemgetter
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from assay.cli.options import read_config, use_named_target
@@ -22,7 +21,8 @@ from assay.data import load_dataset
 from assay.data.cache import cache_folder
 from assay.errors import AssayError, TargetError
 from assay.evaluation.plan import check_target_health, require_used_settings
-from assay.extras import PACKAGES, Plugin, installed_plugins, missing_extra
+from assay.extras import PACKAGES, installed_plugins, missing_extra
+from assay.net.json import JsonObject
 from assay.privacy import private_mode
 from assay.report.console import labeled
 from assay.report.numbers import counted
@@ -73,7 +73,7 @@ def doctor(
         root = context.find_root().command
         assert isinstance(root, VerbGroup)
         found = examine_installation(root)
-        return Result(found, _rendered_installation(found), 1 if found.problems else 0)
+        return Result(found, _rendered_installation(found), 1 if found["problems"] else 0)
     target = use_named_target(context, url, options) or ""
     dataset = options["dataset"]
     options["dataset"] = dataset or "none"
@@ -95,52 +95,46 @@ def doctor(
 
 def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
     yield Text(found.target, style="bold")
-    for label, words in _facts(found):
-        yield labeled(label, words)
+    if (card := found.card) is not None:
+        name = f"{card.get('name') or 'unnamed'!s} {card.get('version') or ''!s}".strip()[:80]
+        yield labeled("card", f"{name}, from {found.card_place}")
+        capabilities = card.get("capabilities")
+        offered = isinstance(capabilities, dict) and capabilities.get("streaming") is True
+        yield labeled("streaming", "offered" if offered else "not offered")
+    if found.interfaces:
+        yield labeled("interfaces", "\n".join(found.interfaces))
+    yield labeled("calls use", found.details.partition("; ")[2] or found.details or found.protocol)
+    for call in found.calls:
+        yield from _call(call)
+    if found.known_ids is not None and (total := len(found.calls[0].doc_ids)):
+        known = f"{found.known_ids} of {total} ids are documents of {found.dataset!r}"
+        yield labeled("data set", known)
     for number, problem in enumerate(found.problems, 1):
-        style = "red" if problem.grave else "yellow"
         label = f"{'problem' if problem.grave else 'warning'} {number}"
-        yield labeled(label, problem.what, style)
+        yield labeled(label, problem.what, "red" if problem.grave else "yellow")
         yield labeled("  remedy", problem.remedy)
     if not found.problems:
         yield labeled("problems", "none")
 
 
-def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
-    if (card := found.card) is not None:
-        name = f"{card.get('name') or 'unnamed'!s} {card.get('version') or ''!s}".strip()[:80]
-        yield "card", f"{name}, from {found.card_place}"
-        capabilities = card.get("capabilities")
-        offered = isinstance(capabilities, dict) and capabilities.get("streaming") is True
-        yield "streaming", "offered" if offered else "not offered"
-    for place, interface in enumerate(found.interfaces):
-        yield "" if place else "interfaces", interface
-    yield "calls use", found.details.partition("; ")[2] or found.details or found.protocol
-    for call in found.calls:
-        yield f"{call.way} call", _outcome(call)
-        if call.raw:
-            yield "raw answer", call.raw
-        if not call.failure:
-            yield "answer text", _answer_text(call)
-    if found.known_ids is not None and (total := len(found.calls[0].doc_ids)):
-        yield "data set", f"{found.known_ids} of {total} ids are documents of {found.dataset!r}"
-
-
-def _outcome(call: "SampleCall") -> str:
+def _call(call: "SampleCall") -> Iterator["RenderableType"]:
     took = f"{call.milliseconds:.0f} ms"
     if call.failure:
-        return f"failed after {took}"
-    first = ", ".join(each[:40] for each in call.doc_ids[:3])
-    more = ", ..." if len(call.doc_ids) > 3 else ""
-    return f"{counted(len(call.doc_ids), 'id')} in {took}: {first}{more}"
-
-
-def _answer_text(call: "SampleCall") -> str:
-    if not call.answer:
-        return "none was read; --answers needs one"
-    more = "..." if call.answer_length > len(call.answer) else ""
-    sizes = f"{counted(call.answer_length, 'character')}, {counted(call.citations, 'citation')}"
-    return f"{sizes}: {call.answer}{more}"
+        yield labeled(f"{call.way} call", f"failed after {took}")
+    else:
+        first = ", ".join(each[:40] for each in call.doc_ids[:3])
+        more = ", ..." if len(call.doc_ids) > 3 else ""
+        ids = f"{counted(len(call.doc_ids), 'id')} in {took}: {first}{more}"
+        yield labeled(f"{call.way} call", ids)
+    if call.raw:
+        yield labeled("raw answer", call.raw)
+    if call.answer:
+        cites = counted(call.citations, "citation")
+        sizes = f"{counted(call.answer_length, 'character')}, {cites}"
+        more = "..." if call.answer_length > len(call.answer) else ""
+        yield labeled("answer text", f"{sizes}: {call.answer}{more}")
+    elif not call.failure:
+        yield labeled("answer text", "none was read; --answers needs one")
 
 
 # Read directly, without an option.
@@ -158,38 +152,20 @@ _PLAIN_VARIABLES = {
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One option of one verb. `source` is default, assay.toml or the environment's variable."""
-
-    verb: str
-    option: str
-    value: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Installation:
-    """What `assay doctor` prints without a URL, as its JSON has it. `index`: a folder, or the
-    addresses of a Qdrant server or cluster.
-    """
-
-    index: str
-    settings: list[Setting]
-    unread_variables: list[str]
-    targets: dict[str, dict[str, str]]
-    plugins: list[Plugin]
-    extras: dict[str, str]
-    problems: list[str]
-
-
-def examine_installation(root: VerbGroup) -> Installation:
-    """What is set up here."""
+def examine_installation(root: VerbGroup) -> JsonObject:
+    """What is set up here: the settings of every verb, targets, plug-ins, extras and problems."""
     plugins = list(installed_plugins())
     problems = [plugin.error for plugin in plugins if plugin.error]
     index = "cannot be used"
     try:
-        index = _index_place()
+        index = str(cache_folder() / "index")
+        if url := os.environ.get("QDRANT_URL"):
+            from assay.search.qdrant import connect, shown_addresses
+
+            index = shown_addresses(url)
+            connect(url, os.environ.get("QDRANT_API_KEY") or None).close()
+        elif path := os.environ.get("QDRANT_PATH"):
+            index = path
     except ImportError as error:
         problems.append(str(missing_extra(error) or error))
     except AssayError as error:
@@ -199,92 +175,69 @@ def examine_installation(root: VerbGroup) -> Installation:
         f"{name} also installs the package 'assay': pip uninstall {name}, then install agent-assay"
         for name in sorted({each for each in owners if not each.startswith("agent-assay")})
     ]
+    packages: dict[str, list[str]] = {}
+    for package, extra in sorted(PACKAGES.items()):
+        packages.setdefault(extra, []).append(package)
     verbs = sorted(root.all_verbs(), key=itemgetter(0))
-    known = {param.envvar for _, verb in verbs for param in verb.params}
-    return Installation(
-        index=index,
-        settings=list(_option_settings(verbs, read_settings(root))),
-        unread_variables=sorted(  # most often a typo
-            name for name in os.environ.keys() - known - _PLAIN_VARIABLES if name[:6] == "ASSAY_"
+    known = {param.envvar for _, verb in verbs for param in verb.params} | _PLAIN_VARIABLES
+    from_file = read_settings(root)
+    return {
+        "index": index,
+        "settings": [
+            _setting(" ".join(path), param, from_file[path])
+            for path, verb in verbs
+            for param in verb.params
+            if param.name not in ("help_all", "as_json")
+        ],
+        "unread_variables": sorted(  # most often a typo
+            name for name in os.environ.keys() - known if name.startswith("ASSAY_")
         ),
-        targets={
-            kind.name: {"syntax": kind.syntax, "description": kind.description}
-            for kind in TARGET_KINDS.values()
+        "targets": {
+            kind.name: f"{kind.syntax}: {kind.description}" for kind in TARGET_KINDS.values()
         },
-        plugins=plugins,
-        extras={extra: _extra(extra) for extra in sorted(set(PACKAGES.values()))},
-        problems=problems,
-    )
+        "plugins": [asdict(plugin) for plugin in plugins],
+        "extras": {
+            extra: "installed"
+            if all(map(find_spec, needed))
+            else f"not installed; run: pip install 'agent-assay[{extra}]'"
+            for extra, needed in sorted(packages.items())
+        },
+        "problems": problems,
+    }
 
 
-def _index_place() -> str:
-    """Where indexes are kept. Raises `AssayError` for a Qdrant server that cannot be used."""
-    cache = cache_folder()
-    if url := os.environ.get("QDRANT_URL"):
-        from assay.search.qdrant import connect, shown_addresses
-
-        connect(url, os.environ.get("QDRANT_API_KEY") or None).close()
-        return shown_addresses(url)
-    return os.environ.get("QDRANT_PATH") or str(cache / "index")
-
-
-def _extra(name: str) -> str:
-    packages = [package for package, extra in PACKAGES.items() if extra == name]
-    if all(map(find_spec, packages)):
-        return "installed"
-    return f"not installed; run: pip install 'agent-assay[{name}]'"
+def _setting(verb: str, param: click.Parameter, in_file: Mapping[str, Any]) -> JsonObject:
+    """The value of an option, and where it comes from: default, assay.toml or its variable."""
+    name, variable = param.name or "", str(param.envvar or "")
+    known = isinstance(param.default, str | int | float | Path)  # not click's mark for none
+    value, source = str(param.default) if known else "", "default"
+    if name in in_file:
+        value, source = str(in_file[name]), "assay.toml"
+    if set_to := os.environ.get(variable):
+        value, source = set_to, variable
+    if source != "default" and any(word in f"{name} {variable}".upper() for word in _SECRET):
+        value = "(set, not shown)"
+    return {"verb": verb, "option": name, "value": value[:200], "source": source}
 
 
-def _option_settings(
-    verbs: list[tuple[tuple[str, ...], Any]], from_file: dict[tuple[str, ...], Any]
-) -> Iterator[Setting]:
-    for path, command in verbs:
-        for param in command.params:
-            if param.name in ("help_all", "as_json"):
-                continue
-            default, name = param.default, param.name
-            known = isinstance(default, str | int | float | Path)  # not click's mark for none
-            value, source = str(default) if known else "", "default"
-            if name in from_file[path]:
-                value, source = str(from_file[path][name]), "assay.toml"
-            if set_to := os.environ.get(param.envvar or ""):
-                value, source = set_to, param.envvar
-            if source != "default":
-                shown = source if source != "assay.toml" else name
-                hidden = any(word in shown.upper() for word in _SECRET)
-                value = "(set, not shown)" if hidden else value[:200]
-            yield Setting(" ".join(path), name, value, source)
-
-
-def _rendered_installation(found: Installation) -> Iterator[Any]:
-    yield Text("current settings", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("verb", "option", "value", "set by"):
-        table.add_column(heading, overflow="fold")
-    for each in found.settings:
-        if each.verb == "eval" or each.source != "default":
-            table.add_row(*map(Text, (each.verb, each.option, each.value, each.source)))
-    yield table
-    yield Text(
-        "Options of other commands are listed only if they are set; --json lists all.", "dim"
-    )
-    for name in found.unread_variables:
+def _rendered_installation(found: JsonObject) -> Iterator["RenderableType"]:
+    yield Text("settings of assay eval, and those of others that are set", style="bold")
+    for each in found["settings"]:
+        if each["verb"] == "eval" or each["source"] != "default":
+            words = f"{each['value'] or 'none'} ({each['source']})"
+            yield labeled(f"{each['verb']} {each['option']}", words, width=28)
+    for name in found["unread_variables"]:
         yield labeled("warning", f"{name} is set, but no option uses it", "yellow")
     plugins = {
-        each.name: f"{each.group}: {'failed to load' if each.error else each.value}, "
-        f"from {each.package}"
-        for each in found.plugins
+        each["name"]: f"{each['group']}: {'failed to load' if each['error'] else each['value']}, "
+        f"from {each['package']}"
+        for each in found["plugins"]
     }
-    targets = {n: f"{k['syntax']}: {k['description']}" for n, k in found.targets.items()}
-    sections = {
-        "targets": targets,
-        "plug-ins": plugins,
-        "extras": found.extras,
-        "data": {"index": found.index},
-    }
+    sections = {"targets": found["targets"], "plug-ins": plugins, "extras": found["extras"]}
+    sections["data"] = {"index": found["index"]}
     for title, lines in sections.items():
         if lines:
             yield from ("", Text(title, style="bold"))
             yield from (labeled(name, text) for name, text in lines.items())
-    for problem in found.problems:
+    for problem in found["problems"]:
         yield from ("", labeled("problem", problem, "red"))
