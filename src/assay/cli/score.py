@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -141,11 +141,17 @@ def score(
             f"{run} has no columns question and answer, only {names}; name them: "
             "--columns question=NAME,answer=NAME; or pass --qrels FILE for a ranking"
         )
-    judging = load_judgments(qrels, dataset, split, columns or ())
+    k = top_k or 10
+    every = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *([] if top_k else [Recall @ 100])]
+    every += [CappedRecall @ k, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
+    asked = split_metrics(metrics or ())
+    chosen = as_metrics(asked) if asked and asked != ["all"] else every
+    shown = [each.slug for each in chosen] if asked else usual_names([each.slug for each in every])
     is_typed = is_on_command_line(context, "gate")
-    gates = options["gate"] or () if is_typed else split_gates(options["gate"])
-    parsed = _ranking_gates(gates, top_k, strict=is_typed)
-    return _score_ranking(run, judging, split_metrics(metrics or ()), parsed, top_k, per_query)
+    texts = options["gate"] or () if is_typed else split_gates(options["gate"])
+    gates = _ranking_gates(texts, top_k, strict=is_typed)
+    judging = load_judgments(qrels, dataset, split, columns or ())
+    return _score_ranking(run, judging, chosen, shown, gates, top_k, per_query)
 
 
 def _kind_of(path: Path) -> tuple[str, str]:
@@ -191,20 +197,13 @@ def _ranking_gates(texts: Sequence[str], top_k: int | None, *, strict: bool) -> 
 def _score_ranking(
     run: Path,
     judging: JudgmentSource,
-    names: list[str],
+    chosen: Sequence[Metric],
+    shown: Collection[str],
     gates: Mapping[Gate, Metric],
     top_k: int | None,
     per_query: bool,
 ) -> Result:
-    """Score a run file against judgments; the table has the metrics of `names`, or the usual."""
-    k = top_k or 10
-    chosen = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *([] if top_k else [Recall @ 100])]
-    chosen += [CappedRecall @ k, Precision @ k, MRR @ k, Hit @ k, AP, Judged @ k]
-    if names and names != ["all"]:
-        chosen = list(as_metrics(names))
-    shown = {metric.slug for metric in chosen}
-    if not names:
-        shown = set(usual_names(list(shown)))
+    """Score a run file against judgments; the table has the metrics that are `shown`."""
     rankings = read_run(run)
     if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
         # Different data, and not a score of 0.
