@@ -100,8 +100,6 @@ def test_every_verb_is_listed_by_what_it_is_for_and_three_examples_follow() -> N
     [
         (("evla",), "'eval'"),
         (("serve", "grean"), "'green'"),
-        (("eval", "--datset", "x"), "'--dataset'"),
-        (("--versoin",), "'--version'"),
         (("eval", "builtn:bm25", "--dataset", "notes"), "'builtin:bm25'"),
         (("eval", "bm25", "--dataset", "notes"), "'builtin:bm25'"),
         (("eval", "builtin:bm25", "--dataset", "queries.cvs"), "'queries.csv'"),
@@ -127,6 +125,7 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("eval", "--datset", "x"), "Did you mean one of: '--dataset'"),
         (("index", "notes"), "(notes); a data set is named by --dataset"),
         (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
         (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),

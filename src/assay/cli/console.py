@@ -14,7 +14,6 @@ from assay.net.redact import printable, printable_json, redact_known
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.progress import Progress as Bars
     from rich.table import Table
 
     from assay.evaluation.evaluation import Events
@@ -63,11 +62,10 @@ def facts(value: Mapping[str, Any], *left_out: str) -> "Table":
     """A line for each entry that says something: what a result is if it has no other text."""
     from assay.report.console import facts_table
 
-    shown = {name: each for name, each in value.items() if name not in left_out}
     return facts_table(
         (name.replace("_", " "), _words(each))
-        for name, each in shown.items()
-        if each is not None and each != {} and each != []
+        for name, each in value.items()
+        if name not in left_out and each is not None and each not in ({}, [])
     )
 
 
@@ -129,85 +127,69 @@ _SECONDS_BETWEEN_LINES = 10.0
 @contextmanager
 def progress_bar() -> Iterator["Progress"]:
     """For work in named stages: downloading, indexing, learning."""
-    if not sys.stderr.isatty():
-        yield _stage_lines()
-        return
-    with _bars() as bars:
-        yield _stages(bars)
+    with _reporter() as (report, _):
+        yield report
 
 
 @contextmanager
 def evaluation_events() -> Iterator["Events"]:
     """The events of a run in a terminal: bars, or now and then a line if it is not one."""
     from assay.evaluation.evaluation import Events
+    from assay.report.numbers import figure
 
-    def ticks(report: Callable[..., None]) -> "Callable[[Tick], None]":
-        return lambda now: report(now.target, now.done, now.total, _figures(now))
+    with _reporter() as (report, message):
 
+        def tick(now: "Tick") -> None:
+            failures = f", {now.failed} failed" if now.failed else ""
+            figures = f"{now.metric} {figure(now.mean, 3)}{failures}"
+            report(now.target, now.done, now.total, figures)
+
+        yield Events(tick=tick, message=message, progress=report)
+
+
+@contextmanager
+def _reporter() -> Iterator[tuple[Callable[..., None], Callable[[str], None]]]:
+    """What shows how far a stage is, and what shows a message meanwhile."""
     if not sys.stderr.isatty():
-        lines = _stage_lines(announce=False)
-        yield Events(tick=ticks(lines), message=say, progress=_stage_lines())
+        yield _report_lines(), say
         return
-    with _bars() as bars:
+    from rich import progress as rich_progress
+
+    from assay.report.console import SafeConsole
+
+    tasks: dict[str, Any] = {}
+    columns = (
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(bar_width=24),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TextColumn("{task.fields[figures]}", markup=False),
+        rich_progress.TimeRemainingColumn(compact=True),
+    )
+    console = SafeConsole(stderr=True)
+    with rich_progress.Progress(*columns, console=console, transient=True) as bars:
+
+        def report(what: str, done: int, total: int | None, figures: str = "") -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total, figures="")
+            bars.update(tasks[what], completed=done, total=total, figures=figures)
 
         def message(text: str) -> None:
             bars.console.print(text, style="yellow", highlight=False, markup=False)
 
-        stages = _stages(bars)
-        yield Events(tick=ticks(stages), message=message, progress=stages)
+        yield report, message
 
 
-def _bars() -> "Bars":
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    from assay.report.console import SafeConsole
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}", markup=False),
-        TimeRemainingColumn(compact=True),
-        console=SafeConsole(stderr=True),
-        transient=True,
-    )
-
-
-def _stages(bars: "Bars") -> Callable[..., None]:
-    tasks: dict[str, Any] = {}
-
-    def report(what: str, done: int, total: int | None, figures: str = "") -> None:
-        if what not in tasks:
-            tasks[what] = bars.add_task(what, total=total, figures="")
-        bars.update(tasks[what], completed=done, total=total, figures=figures)
-
-    return report
-
-
-def _stage_lines(*, announce: bool = True) -> Callable[..., None]:
+def _report_lines() -> Callable[..., None]:
     said: dict[str, float] = {}
 
     def report(what: str, done: int, total: int | None, figures: str = "") -> None:
         now = time.monotonic()
         if what not in said:
             said[what] = now
-            if announce:
+            if not figures:  # a run has said what it asks
                 say(what)
         elif total and done < total and now - said[what] >= _SECONDS_BETWEEN_LINES:
             said[what] = now
             say(f"{what}: {done:,} of {total:,}{', ' * bool(figures)}{figures}")
 
     return report
-
-
-def _figures(now: "Tick") -> str:
-    from assay.report.numbers import figure
-
-    failures = f", {now.failed} failed" if now.failed else ""
-    return f"{now.metric} {figure(now.mean, 3)}{failures}"

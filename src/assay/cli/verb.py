@@ -25,7 +25,7 @@ import click
 
 from assay.cli.console import facts, output_file, print_json, say, show
 from assay.cli.old_options import current_spelling, instead_of, rename_variables
-from assay.errors import closest, did_you_mean
+from assay.errors import did_you_mean
 from assay.run.config import settings
 from assay.run.option import Group, Option
 
@@ -90,8 +90,8 @@ class Param:
     flags: tuple[str, ...] = ()
     group: str = ""
     usual: bool = True
-    min: float | None = None
-    max: float | None = None
+    min: Any = None
+    max: Any = None
     choices: tuple[str, ...] = ()
     separator: str = ";"
     is_argument: bool = False
@@ -135,15 +135,14 @@ def with_settings(
     `help` is for those that the verb uses otherwise. With `grouped`, which `assay eval` itself
     has, the options are in groups, and their help names what they need.
     """
+    found = {}
+    for setting in (settings()[name] for name in names):
+        words = (help or {}).get(setting.name, setting.help)
+        if grouped and setting.needs:
+            words = f"With {settings()[setting.needs].flag}: {words[0].lower()}{words[1:]}"
+        found[setting] = replace(_setting_param(setting), help=words)
 
     def decorate(function: Verb) -> Verb:
-        found = {}
-        for setting in (settings()[name] for name in names):
-            param = _setting_param(setting)
-            words = setting.help
-            if grouped and setting.needs:
-                words = f"With {settings()[setting.needs].flag}: {words[0].lower()}{words[1:]}"
-            found[setting] = replace(param, help=(help or {}).get(setting.name, words))
         function.__settings__ = found  # type: ignore[attr-defined]
         function.__grouped__ = grouped  # type: ignore[attr-defined]
         return function
@@ -176,14 +175,24 @@ class _Texts(click.types.StringParamType):
 
 
 def _click_param(name: str, param: Param, hint: Any) -> click.Parameter:
-    kind, several = _kind(hint)
+    # Hints are T, list[T], or one of the two with None.
+    (inner,) = [each for each in get_args(hint) if each is not NoneType] or [hint]
+    several = list in (get_origin(hint), get_origin(inner))
+    kind: type = str if several else inner
     required = param.default is ...
+    kinds: dict[type, click.ParamType[Any]] = {
+        int: click.IntRange(param.min, param.max),
+        float: click.FloatRange(param.min, param.max),
+        Path: click.Path(path_type=Path),
+    }
     rules: dict[str, Any] = {
         "envvar": param.variable,
         "required": required,
-        "type": _Texts(param.separator) if several else _click_type(kind, param),
         "metavar": param.metavar or _METAVARS.get(kind),
+        "type": click.Choice(param.choices) if param.choices else kinds.get(kind, click.STRING),
     }
+    if several:
+        rules["type"] = _Texts(param.separator)
     if not required:  # click 8.3 takes a default of None for a value: nothing would be missing
         rules["default"] = None if several else param.default
     if param.is_argument:
@@ -198,48 +207,28 @@ def _click_param(name: str, param: Param, hint: Any) -> click.Parameter:
     return click.Option([*flags, name], **rules)
 
 
-def _kind(hint: Any) -> tuple[type, bool]:
-    """The type of one value, and whether there may be several."""
-    kinds = [each for each in get_args(hint) if each is not NoneType]
-    if get_origin(hint) is list:
-        return kinds[0], True
-    return _kind(kinds[0]) if kinds else (hint, False)  # X | None
-
-
-def _click_type(kind: type, param: Param) -> "click.ParamType[Any]":
-    if param.choices:
-        return click.Choice(param.choices)
-    if kind is int:
-        low, high = (None if each is None else int(each) for each in (param.min, param.max))
-        return click.IntRange(low, high)
-    if kind is float:
-        return click.FloatRange(param.min, param.max)
-    return click.Path(path_type=Path) if kind is Path else click.STRING
-
-
 class VerbCommand(click.Command):
     """A verb: its help in sections, its defaults from assay.toml, one hint for a wrong option."""
 
     def __init__(self, name: str, function: Verb) -> None:
         self.function = function
         self.is_grouped = getattr(function, "__grouped__", False)
-        self.offers: dict[str, Param] = {}
-        params: list[click.Parameter] = []
-
-        def add(name: str, param: Param, hint: Any) -> None:
-            self.offers[name] = param
-            params.append(_click_param(name, param, hint))
-
-        for setting, param in getattr(function, "__settings__", {}).items():
-            add(setting.param, param, list[str] if setting.repeatable else setting.kind)
         hints = get_type_hints(function)
-        for each in inspect.signature(function).parameters.values():
-            if isinstance(each.default, Param):
-                add(each.name, each.default, hints[each.name])
+        offered = [
+            (setting.param, param, list[str] if setting.repeatable else setting.kind)
+            for setting, param in getattr(function, "__settings__", {}).items()
+        ]
+        offered += [
+            (each.name, each.default, hints[each.name])
+            for each in inspect.signature(function).parameters.values()
+            if isinstance(each.default, Param)
+        ]
         self.has_json = hints.get("return") is Result
         if self.has_json:
-            help = "Print the result as JSON on stdout."
-            add("as_json", switch("--json", help, group=GROUPS[0]), bool)
+            words = "Print the result as JSON on stdout."
+            offered.append(("as_json", switch("--json", words, group=GROUPS[0]), bool))
+        self.offers: dict[str, Param] = {name: param for name, param, _ in offered}
+        params = [_click_param(*each) for each in offered]
         rules: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
         params.append(click.Option(["--help-all"], hidden=True, callback=_show_all, **rules))
         super().__init__(name, params=params, callback=self._call, help=inspect.getdoc(function))
@@ -268,9 +257,10 @@ class VerbCommand(click.Command):
             ctx.default_map = verb_defaults(self, ctx)
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            raise _no_option(error, self.flags, ctx) from None
         except click.UsageError as error:
+            if isinstance(error, click.NoSuchOption) and (hint := instead_of(error.option_name)):
+                message = f"{error.option_name} was removed: {hint}"
+                raise click.UsageError(message, ctx) from None
             if "extra argument" in error.message and "--dataset" in self.flags:
                 message = f"{error.message}; a data set is named by --dataset"
                 raise click.UsageError(message, ctx) from None
@@ -279,22 +269,23 @@ class VerbCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Arguments, then the options, in the order of `GROUPS` if they are in groups."""
         everything = not self.is_grouped or ctx.meta.get("help_all", False)
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        titles = ("Arguments", *GROUPS, "Options")
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
         for each in self.params:
             param = self.offers.get(each.name or "")  # --help-all is none of the verb's
             if param is None or param.hidden:
                 continue
-            if isinstance(each, click.Option) and (everything or param.usual):
-                group = param.group if self.is_grouped else "Options"
-                sections.setdefault(group, []).append(_help_row(each, param))
-            elif param.is_argument:
+            if isinstance(each, click.Argument):
                 sections["Arguments"].append((each.make_metavar(ctx).strip("[]"), param.help))
+            elif isinstance(each, click.Option) and (everything or param.usual):
+                row = _help_row(each, param)
+                sections[param.group if self.is_grouped else "Options"].append(row)
         if self.is_grouped:
             sections[GROUPS[0]].append(("--help, --help-all", "Show the usual options, or all."))
         else:
-            sections.setdefault("Options", []).append(("--help", "Show this message and exit."))
-        for group in ("Arguments", *GROUPS, "Options"):
-            _write(formatter, group, sections.get(group, ()))
+            sections["Options"].append(("--help", "Show this message and exit."))
+        for title, rows in sections.items():
+            _write(formatter, title, rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The rule about variables and assay.toml, once."""
@@ -315,7 +306,7 @@ def _help_row(option: click.Option, param: Param) -> tuple[str, str]:
     flags = ", ".join((*option.opts, *option.secondary_opts))
     words, variable = param.help, param.variable
     by_rule = f"ASSAY_{option.opts[0].lstrip('-').upper().replace('-', '_')}"
-    if variable and variable not in (by_rule, "ASSAY_OUT"):
+    if variable not in (None, by_rule, "ASSAY_OUT"):
         words += f" [{variable}]"
     value = "" if option.is_flag else f" {option.metavar or 'TEXT'}"
     return f"{flags}{value}", f"{words} Required." if option.required else words
@@ -325,19 +316,6 @@ def _write(formatter: click.HelpFormatter, title: str, rows: Sequence[tuple[str,
     if rows:
         with formatter.section(title):
             formatter.write_dl(rows)
-
-
-def _no_option(
-    error: click.NoSuchOption, flags: Iterable[str], ctx: click.Context
-) -> click.UsageError:
-    """The error with the one flag that resembles it most, or what to do if it was removed."""
-    # The dashes make all flags resemble each other.
-    plain = {flag.lstrip("-"): flag for flag in flags}
-    near = closest(error.option_name.lstrip("-"), plain, cutoff=0.7)
-    hint = f". Did you mean {plain[near]!r}?" if near else ""
-    if instead := instead_of(error.option_name):
-        hint = f"; it was removed: {instead}"
-    return click.UsageError(f"No such option: {error.option_name}{hint}", ctx)
 
 
 class VerbEntry(NamedTuple):
@@ -388,11 +366,7 @@ class VerbGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; spellings of the last release become today's."""
-        try:
-            return super().parse_args(ctx, current_spelling(args) if ctx.parent is None else args)
-        except click.NoSuchOption as error:
-            flags = [flag for param in self.params for flag in param.opts]
-            raise _no_option(error, flags, ctx) from None
+        return super().parse_args(ctx, current_spelling(args) if ctx.parent is None else args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does, with a hint about an unknown verb."""
@@ -423,13 +397,12 @@ class VerbGroup(click.Group):
                 yield (*path, name), command
 
 
-def is_given(context: click.Context, name: str) -> bool:
-    """Whether it is given by a flag or a variable, not by a default or assay.toml."""
+def is_given(context: click.Context, name: str, *by: str) -> bool:
+    """Whether a flag or a variable says it, not a default or assay.toml."""
     source = context.get_parameter_source(name)
-    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+    return source is not None and source.name in (by or ("COMMANDLINE", "ENVIRONMENT"))
 
 
 def is_on_command_line(context: click.Context, name: str) -> bool:
-    """Whether it is given by a flag or an argument: a variable may be meant for another run."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+    """Whether a flag or an argument says it: a variable may be meant for another run."""
+    return is_given(context, name, "COMMANDLINE")
