@@ -42,7 +42,7 @@ def test_an_imported_table_is_the_same_data_set() -> None:
 def test_documents_come_from_a_second_table() -> None:
     Path("docs.tsv").write_text("id\ttitle\ttext\nd1\tTea\tSteep.\nd2\t\tBoil.\n")
     result = invoke("import", "set.csv", "--out", "mine", "--corpus", "docs.tsv")
-    assert "expected ids that docs.tsv does not have: 1, for example 'd9'" in result.stderr
+    assert "docs.tsv lacks 1 of 3 expected ids, for example 'd9'" in result.stderr
     assert load_dataset("mine").documents["d1"].full_text == "Tea Steep."
 
 
@@ -106,7 +106,7 @@ def test_info_is_what_a_score_depends_on_with_names_as_they_are(dataset: str) ->
     shown = invoke("info", dataset).stdout
     for words in ("2, of which empty: 1", "too few", "1 of 1 documents", "odd [red]name"):
         assert words in shown
-    assert "[bold]tag 1" in shown
+    assert "[bold]tag: 1" in shown
     assert "'[e]' on line 2" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
     facts = json.loads(invoke("info", dataset, "--split", "train", "--json").stdout)

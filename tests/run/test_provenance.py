@@ -173,7 +173,7 @@ def test_runs_are_listed_by_label_branch_time_and_failure(
     assert listed("--since", "1d", "--sort", "score") == [good.name, bad.name]
     assert listed("--since", "2999-01-01") == []
     none = CliRunner().invoke(app, ["runs", "--label", "x"]).stdout
-    assert none == "No run in runs matches (2 without these options: assay runs).\n"
+    assert none == "No run in runs matches (2 without these options).\n"
 
 
 def test_lines_are_sorted_and_failures_told_apart() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from assay.cli.console import Unwrapped, progress_bar, warn
+from assay.cli.console import Unwrapped, facts, progress_bar, warn
 from assay.cli.options import COLUMNS_OPTION
 from assay.cli.verb import Result, argument, option, switch
 from assay.data.beir import read_documents, write_new_beir
@@ -16,12 +16,12 @@ from assay.data.load import KNOWN, check_dataset, load_dataset
 from assay.data.public_sources import SOURCES
 from assay.data.text_file import Findings
 from assay.metrics.describe import CUTOFFS, DatasetFacts, describe_dataset
+from assay.net.json import JsonObject
 from assay.report.console import figures_table, labeled
-from assay.report.numbers import approximate, count, counted, figure, percent
+from assay.report.numbers import approximate, count, counted, figure
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 _LABEL_WIDTH = 22
 SOURCE_ARGUMENT = argument(
@@ -35,8 +35,8 @@ SPLIT_OPTION = option("test", "Which split of the judgments to use.", "ASSAY_SPL
 
 def list_datasets() -> Result:
     """List the data sets that Assay knows by name."""
-    text = [_fact(name, what) for name, what in KNOWN.items()]
-    text += [_fact(f"{prefix}:NAME", source.what) for prefix, source in SOURCES.items()]
+    known = KNOWN | {f"{prefix}:NAME": source.what for prefix, source in SOURCES.items()}
+    text = [labeled(name, what) for name, what in known.items()]
     note = "Every command also takes the path of a folder or zip in BEIR format, or of a table."
     return Result(KNOWN, text, notes=[note])
 
@@ -47,8 +47,8 @@ def info(
     split: str = SPLIT_OPTION,
 ) -> Result:
     """Describe a data set: counts, grades, ceilings, queries needed."""
-    facts = describe_dataset(_load(source, columns), split)
-    return Result(facts, _rendered(facts))
+    found = describe_dataset(_load(source, columns), split)
+    return Result(found, _rendered(found))
 
 
 def import_dataset(
@@ -69,12 +69,10 @@ def import_dataset(
         dataset = replace(
             dataset, documents=documents, warnings=(*dataset.warnings, *findings.messages)
         )
-        lacking = expected - dataset.documents.keys()
-        if lacking:
-            every = "; all of them: is it another collection?" if lacking == expected else ""
+        if lacking := expected - dataset.documents.keys():
             warn(
-                f"expected ids that {corpus} does not have: {len(lacking):,}, for example "
-                f"{min(lacking)!r}{every}"
+                f"{corpus} lacks {len(lacking):,} of {counted(len(expected), 'expected id')}, for "
+                f"example {min(lacking)!r}"
             )
     for warning in dataset.warnings:
         warn(warning)
@@ -95,8 +93,8 @@ def check_data(
         found = check_dataset(source, columns=columns or (), progress=progress)
 
     lines = [f"error: {message}" for message in found.errors]
-    if found.error_count > len(found.errors):
-        lines.append(f"and {count(found.error_count - len(found.errors))} more errors")
+    if more := found.error_count - len(found.errors):
+        lines.append(f"and {count(more)} more errors")
     lines += [f"warning: {message}" for message in found.warnings]
     read = (
         f"{counted(found.error_count, 'error')}, {counted(len(found.warnings), 'warning')}: "
@@ -154,69 +152,53 @@ def _written(dataset: Dataset, out: Path) -> Result:
     return Result({"folder": str(out), **sizes}, text, notes=[note])
 
 
-def _rendered(facts: DatasetFacts) -> Iterator["RenderableType"]:
-    yield Text(f"data set {facts.name}", style="bold")
-    for label, words in _content(facts):
-        yield _fact(label, words)
+def _rendered(found: DatasetFacts) -> Iterator["RenderableType"]:
+    yield Text(f"data set {found.name}", style="bold")
+    shown: JsonObject = {
+        "documents": f"{count(found.documents)}, of which empty: {count(found.empty_documents)}",
+        "words_in_a_document": f"{found.median_length:.0f} in the median, {found.longest} at most",
+        "queries": found.queries,
+        "reference_answers": found.answers,
+        "tags": dict(found.tags),
+        "fingerprint": found.fingerprint[:16],
+    }
+    if not found.documents:
+        shown |= {"documents": "none: for a service that has its own", "words_in_a_document": None}
+    if overlap := found.overlap_with_train:
+        shown["seen_in_train"] = (
+            f"{overlap.seen_in_train} of {overlap.relevant_documents} documents relevant in "
+            f"{found.split}; {overlap.queries_like_a_train_query} queries nearly repeat one"
+        )
+    yield facts(shown)
 
     yield ""
-    splits = _table("split", "queries", "with relevant", "judgments")
+    splits = figures_table(("split", _LABEL_WIDTH), "queries", "with relevant", "judgments")
     splits.add_column("grade: judgments", overflow="fold")
-    for name, split in facts.splits.items():
+    for name, split in found.splits.items():
         figures = (count(n) for n in (split.queries, split.measurable, split.judgments))
         grades = ", ".join(f"{grade}: {count(n)}" for grade, n in split.grades.items())
         splits.add_row(Text(name), *figures, grades)
     yield splits
 
-    if facts.ceilings:
-        yield from ("", Text(f"the highest means that any system can reach on {facts.split}"))
-        ceilings = _table("metric", *(f"@{k}" for k in CUTOFFS))
+    if found.ceilings:
+        yield from ("", Text(f"the highest means that any system can reach on {found.split}"))
+        ceilings = figures_table(("metric", _LABEL_WIDTH), *(f"@{k}" for k in CUTOFFS))
         for metric in ("Recall", "Precision"):
-            highest = (figure(facts.ceilings[f"{metric}@{k}"]) for k in CUTOFFS)
-            ceilings.add_row(metric, *highest)
+            ceilings.add_row(metric, *(figure(found.ceilings[f"{metric}@{k}"]) for k in CUTOFFS))
         yield ceilings
 
     yield from ("", Text("queries needed to distinguish two systems"))
-    available = facts.splits[facts.split].measurable
-    resolution = _table("difference", "queries", f"{facts.split} has {count(available)}")
-    for difference, needed in facts.queries_needed.items():
+    available = found.splits[found.split].measurable
+    has = f"{found.split} has {count(available)}"
+    resolution = figures_table(("difference", _LABEL_WIDTH), "queries", has)
+    for difference, needed in found.queries_needed.items():
         verdict = "enough" if available >= needed else "too few"
         resolution.add_row(difference, approximate(needed), verdict)
     yield resolution
     yield Text(
-        f"assumed: paired differences with a standard deviation of {facts.assumed_std:g}; "
+        f"assumed: paired differences with a standard deviation of {found.assumed_std:g}; "
         "power 0.8, significance 0.05",
         style="dim",
     )
-    for warning in facts.warnings:
+    for warning in found.warnings:
         yield from ("", Text(f"warning: {warning}", style="yellow"))
-
-
-def _content(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
-    if facts.documents:
-        empty = count(facts.empty_documents)
-        yield "documents", f"{count(facts.documents)}, of which empty: {empty}"
-        median, longest = count(round(facts.median_length)), count(facts.longest)
-        yield "words in a document", f"{median} in the median, {longest} at most"
-    else:
-        yield "documents", "none: for a service that has its own"
-    yield "queries", count(facts.queries)
-    if facts.answers:
-        yield "reference answers", count(facts.answers)
-    if facts.tags:
-        yield "tags of queries", ", ".join(f"{tag} {count(n)}" for tag, n in facts.tags.items())
-    if overlap := facts.overlap_with_train:
-        seen, relevant = overlap.seen_in_train, overlap.relevant_documents
-        known = f"{count(seen)} of {count(relevant)} documents relevant in {facts.split}"
-        yield "seen in train", f"{known} ({percent(overlap.share_seen)})"
-        similar = count(overlap.queries_like_a_train_query)
-        yield "", f"{similar} queries of {facts.split} nearly repeat a train query"
-    yield "fingerprint", facts.fingerprint[:16]
-
-
-def _fact(label: str, words: str) -> "Table":
-    return labeled(label, words, width=_LABEL_WIDTH)
-
-
-def _table(first: str, *figures: str) -> "Table":
-    return figures_table((first, _LABEL_WIDTH), *figures)

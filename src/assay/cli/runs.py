@@ -6,19 +6,18 @@ import webbrowser
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
-from assay.cli.console import Unwrapped, warn, write_output
+from assay.cli.console import Unwrapped, facts, warn, write_output
 from assay.cli.options import METRICS_OPTION, RUNS_OPTION, require_used
 from assay.cli.verb import Output, Result, argument, option, switch
 from assay.errors import RunError, UsageError
 from assay.evaluation.merge import submission_of
 from assay.net.json import JsonObject
 from assay.report import export as formats
-from assay.report.console import facts_table
 from assay.report.export import TABLES, ExportedRun, write_rows
 from assay.report.numbers import with_interval
 from assay.report.terminal import (
@@ -44,11 +43,6 @@ _ORDERS = {
     "branch": "branch",
 }
 _LISTED = ("state", "started", "target", "dataset", "label", "branch", "note")
-_HEADINGS = (
-    *("run", "label", "branch", "commit", "track", "metric"),
-    "mean and 95% interval",
-    "state",
-)
 _FIGURES = ("metric", "mean", "low", "high", "queries", "failed", "gates_failed")
 FORMATS = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
 HTML_FILE_OPTION = option(None, "Write an HTML page to this file.", None, "FILE", "--html")
@@ -88,30 +82,10 @@ def runs(
     search = parse_search(" ".join(f'{k}:"{v}"' for k, v in asked.items() if v is not None))
     every = list_lines(out)
     lines = sort_lines(filter(search, every), _ORDERS[sort])
-    text: Any = _runs_table(lines)
-    if not every:
-        text = [f"No runs in {out} yet. Create one with: assay eval"]
-    elif not lines:
-        text = [f"No run in {out} matches ({len(every)} without these options: assay runs)."]
-    return Result([_listed(line) for line in lines], text, wide=True)
-
-
-def _runs_table(lines: "list[RunLine]") -> Iterator[Unwrapped]:
-    # Not a table of rich, which takes seconds for thousands of rows.
-    rows = [{name: name for name in _HEADINGS}]
-    for line in lines:
-        commit = (line.git_commit or "")[:8] + "-dirty" * bool(line.git_dirty)
-        score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
-        texts = (line.name, line.label, line.branch, commit, line.track, line.metric, score)
-        rows.append(
-            dict(zip(_HEADINGS, [text or "" for text in (*texts, line.state)], strict=True))
-        )
-    optional = ("label", "branch", "commit")
-    shown = [name for name in _HEADINGS if name not in optional or any(r[name] for r in rows[1:])]
-    widths = {name: max(len(row[name]) for row in rows) for name in shown}
-    for row in rows:
-        text = "  ".join(row[name].ljust(widths[name]) for name in shown)
-        yield Unwrapped(" ".join(text.rstrip().splitlines()))
+    if lines:
+        return Result([_listed(line) for line in lines], _runs_table(lines), wide=True)
+    what = f"matches ({len(every)} without these options)" if every else "yet: assay eval makes one"
+    return Result([], [f"No run in {out} {what}."])
 
 
 def _listed(line: "RunLine") -> JsonObject:
@@ -124,6 +98,31 @@ def _listed(line: "RunLine") -> JsonObject:
     }
     listed |= {name: getattr(line, name) for name in _LISTED}
     return listed | ({} if line.mean is None else {name: getattr(line, name) for name in _FIGURES})
+
+
+def _runs_table(lines: "list[RunLine]") -> Iterator[Unwrapped]:
+    # Not a table of rich, which takes seconds for thousands of rows.
+    rows = [
+        {
+            "run": line.name,
+            "label": line.label,
+            "branch": line.branch,
+            "commit": (line.git_commit or "")[:8] + "-dirty" * bool(line.git_dirty),
+            "track": line.track,
+            "metric": line.metric,
+            "mean and 95% interval": line.mean is not None
+            and with_interval(line.mean, line.low, line.high),
+            "state": line.state,
+        }
+        for line in lines
+    ]
+    columns = []
+    for name in rows[0]:
+        cells = [" ".join(str(row[name] or "").splitlines()) for row in rows]
+        if any(cells) or name not in ("label", "branch", "commit"):
+            width = max(map(len, (name, *cells)))
+            columns.append([cell.ljust(width) for cell in (name, *cells)])
+    yield from (Unwrapped("  ".join(cells).rstrip()) for cells in zip(*columns, strict=True))
 
 
 def report(
@@ -143,15 +142,15 @@ def report(
     from assay.report.html import render_run
 
     folder = find_run(run, out)
-    page = folder.page_file
     if query is not None:
         return _answer(folder, query)
-    if html is not None or (in_browser and not page.exists()):
-        write_output(html or page, render_run(folder, _dataset_of(folder)).encode())
-    if in_browser:
-        webbrowser.open((html or page).absolute().as_uri())
     if html is not None or in_browser:
-        return Result({"page": str(html or page)})
+        page = html or folder.page_file
+        if html is not None or not page.exists():
+            write_output(page, render_run(folder, _dataset_of(folder)).encode())
+        if in_browser:
+            webbrowser.open(page.absolute().as_uri())
+        return Result({"page": str(page)})
     folder.validate()
     found = folder.read_report()
     if worst is not None:
@@ -172,10 +171,9 @@ def _answer(folder: RunFolder, query_id: str) -> Result:
             missing = "rankings only; add --answers to assay eval, or look at: assay serve ui"
         raise UsageError(f"run {folder.name!r} has {missing}")
     calls = list(folder.read_judge_calls(query_id))
-    right = {True: "right", False: "wrong", None: "undecided"}[row.correct]
     shown = {"question": row.query_text, "answer": row.answer, "reference": row.reference_answer}
-    facts = [*((name, text or "none") for name, text in shown.items()), ("verdict", right)]
-    text: list[Any] = [facts_table(facts)]
+    shown["verdict"] = {True: "right", False: "wrong", None: "undecided"}[row.correct]
+    text: list[Any] = [facts(shown)]
     for call in calls:
         text += ["", f"{call.kind}: {call.verdict or 'not a verdict'}"]
         text += [f"reply: {call.reply if call.reply is not None else 'refused'}", call.prompt]
@@ -201,28 +199,23 @@ def compare(
     folders = [find_run(run, out) for run in (run_a, run_b, *(more or ()))]
     paths = [folder.path.resolve() for folder in folders]
     if twice := [folder.name for folder in folders if paths.count(folder.path.resolve()) > 1]:
-        raise UsageError(
-            f"run {twice[0]!r} would be compared with itself; choose another one; to list them: "
-            "assay runs"
-        )
+        raise UsageError(f"run {twice[0]!r} would be compared with itself; choose another one")
     figures = [parse_figure(text) for text in split_metrics(metrics or ())]
     as_page = in_browser or html is not None
     sides = [ComparedRun.read(folder, keep_rows=as_page) for folder in folders]
     comparisons = compare_with_each(sides[0], sides[1:], figures, find_dataset(sides))
     printed = [found.model_dump(mode="json", exclude_unset=True) for found in comparisons]
-    value = printed if more else printed[0]
-    if not as_page:
-        return Result(
-            value, [part for found in comparisons for part in (render_comparison(found), "")]
-        )
-    from assay.report.html_comparison import compare_page, render_compare_file
+    text = [part for found in comparisons for part in (render_comparison(found), "")]
+    if as_page:
+        from assay.report.html_comparison import compare_page, render_compare_file
 
-    page = html or Path(tempfile.mkdtemp(prefix="assay-")) / "comparison.html"
-    shown = compare_page(sides, comparisons, _dataset_of(folders[0]))
-    write_output(page, render_compare_file(shown).encode())
-    if in_browser:
-        webbrowser.open(page.absolute().as_uri())
-    return Result(value, [])
+        page = html or Path(tempfile.mkdtemp(prefix="assay-")) / "comparison.html"
+        shown = compare_page(sides, comparisons, _dataset_of(folders[0]))
+        write_output(page, render_compare_file(shown).encode())
+        if in_browser:
+            webbrowser.open(page.absolute().as_uri())
+        text = []
+    return Result(printed if more else printed[0], text)
 
 
 def _dataset_of(folder: RunFolder) -> "Dataset | None":
@@ -238,7 +231,7 @@ def export(
     runs: list[str] = argument(
         "RUN", "Runs: a folder, a name, a prefix of a name, latest, a label or a branch."
     ),
-    form: str = option(
+    form: Any = option(
         ...,
         "csv, markdown, latex, trec, parquet, jsonl or agentbeats.",
         None,
@@ -283,28 +276,21 @@ def export(
         raise UsageError(f"--format {form} writes a table of runs; use csv for other tables")
     if kind == "queries":
         require_used(context, ("metrics",), "on rows of queries and on a TREC run; leave it out")
-    exported = [ExportedRun.read(find_run(each, folder)) for each in runs]
-    return Output(partial(_export, exported, form, kind, split_metrics(metrics or ())), out)
-
-
-def _export(
-    runs: list[ExportedRun], form: Any, table: str, metrics: list[str], stream: BinaryIO
-) -> None:
+    read = [ExportedRun.read(find_run(each, folder)) for each in runs]
     if form == "trec":
-        formats.write_trec(runs[0], stream)
-        return
-    if table == "queries":
-        write_rows(formats.query_rows_of(runs), form, stream, formats.query_columns(runs))
-        return
-    is_paper = form in ("markdown", "latex")
-    figures = formats.figures_of(runs, metrics, few=is_paper)
-    if not is_paper:
-        write_rows(formats.run_rows(runs, figures), form, stream, formats.run_columns(figures))
-        return
-    comparisons = []
+        return Output(partial(formats.write_trec, read[0]), out)
+    if kind == "queries":
+        rows, columns = formats.query_rows_of(read), formats.query_columns(read)
+        return Output(lambda stream: write_rows(rows, form, stream, columns), out)
+    figures = formats.figures_of(
+        read, split_metrics(metrics or ()), few=form in ("markdown", "latex")
+    )
+    if form not in ("markdown", "latex"):
+        rows, columns = formats.run_rows(read, figures), formats.run_columns(figures)
+        return Output(lambda stream: write_rows(rows, form, stream, columns), out)
+    compared = []
     try:
-        if len(runs) > 1:
-            comparisons = formats.compare_with_first(runs, figures)
+        compared = formats.compare_with_first(read, figures) if len(read) > 1 else []
     except RunError as error:
         warn(f"nothing is bold or marked in the table: {error}")
-    formats.write_paper_table(runs, figures, comparisons, form, stream)
+    return Output(partial(formats.write_paper_table, read, figures, compared, form), out)
