@@ -7,13 +7,16 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 import assay
 from assay.metrics.scoring import Scores
-from assay.run.models import AnswerRow, GateResult, Latency, PairedResult, QueryRow, Statistic
+from assay.metrics.statistics import PairedResult
+from assay.run.models import AnswerRow, GateResult, Latency, QueryRow, Statistic
 
 PAGE = Path(__file__).parents[1] / "docs" / "python-reference.md"
 INTRODUCTION = """# Python reference
@@ -46,8 +49,7 @@ def _entry(name: str, value: object) -> Iterator[str]:
         yield f"The metric `{value!r}`, a `Metric`; [metrics.md](metrics.md) defines it.\n"
     elif inspect.isclass(value):
         yield _text(value)
-        if issubclass(value, BaseModel):
-            yield _fields(value)
+        yield from _fields(value)
         for member, each in sorted(vars(value).items()):
             if not member.startswith(("_", "model_")):
                 yield from _member(f"{name}.{member}", each)
@@ -60,12 +62,15 @@ def _entry(name: str, value: object) -> Iterator[str]:
         yield _text(value)
 
 
-def _fields(model: type[BaseModel]) -> str:
-    rows = [
-        f"- `{name}`: {_cleaned(inspect.formatannotation(field.annotation))}"
-        for name, field in model.model_fields.items()
-    ]
-    return "\n".join(["Fields:\n", *rows, ""])
+def _fields(value: type) -> Iterator[str]:
+    types: dict[str, Any] = {}
+    if issubclass(value, BaseModel):
+        types = {name: field.annotation for name, field in value.model_fields.items()}
+    elif value is PairedResult:
+        types = {field.name: field.type for field in fields(value)}
+    if types:
+        rows = [f"- `{name}`: {_cleaned(inspect.formatannotation(types[name]))}" for name in types]
+        yield "\n".join(["Fields:\n", *rows, ""])
 
 
 def _member(name: str, value: object) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 from assay.errors import UsageError
 from assay.metrics.formulas import Floats
 from assay.metrics.statistics import (
-    PairedComparison,
+    PairedResult,
     SampleSummary,
     _binned,
     below,
@@ -33,7 +33,7 @@ from assay.metrics.statistics import (
 RNG = np.random.default_rng(7)
 
 
-def width(found: SampleSummary | PairedComparison) -> float:
+def width(found: SampleSummary | PairedResult) -> float:
     assert found.low is not None
     assert found.high is not None
     return found.high - found.low

@@ -64,7 +64,7 @@ def test_a_change_beside_the_headline_metric_is_not_called_no_difference(
     found = compared(plain_run, hostile_run)
     rows = dict(found.comparison.metrics)
     first = next(iter(rows))
-    rows[first] = rows[first].model_copy(update={"p_adjusted": 0.6})
+    rows[first] = replace(rows[first], p_adjusted=0.6)
     comparison = found.comparison.model_copy(update={"metrics": rows})
     assert replace(found, comparisons=[comparison]).outcome == "got worse"
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from assay import Run, evaluate
+from assay.metrics.statistics import PairedResult
 from assay.report.ci import render_markdown
 from assay.report.numbers import figure, interval
 from assay.report.terminal import (
@@ -18,7 +19,7 @@ from assay.report.terminal import (
     scores_table,
     verdict,
 )
-from assay.run.models import Comparison, GateResult, PairedResult, UnseenQueries
+from assay.run.models import Comparison, GateResult, UnseenQueries
 
 
 def shown(run: Run, **changes: Any) -> str:
@@ -44,7 +45,7 @@ def paired(**changes: Any) -> PairedResult:
         "losses": 10,
         "queries_needed": 80,
     }
-    return PairedResult.model_validate(values | changes)
+    return PairedResult(**values | changes)
 
 
 def comparison(**changes: PairedResult) -> Comparison:

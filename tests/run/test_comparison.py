@@ -6,9 +6,9 @@ import pytest
 
 from assay.errors import RunError
 from assay.metrics.metric import MRR
-from assay.metrics.statistics import holm, queries_needed
+from assay.metrics.statistics import PairedResult, holm, queries_needed
 from assay.run.comparison import ComparedRun, compare_reports, compare_with_each
-from assay.run.models import Comparison, PairedResult, Report, RunHeader
+from assay.run.models import Comparison, Report, RunHeader
 
 BASE: dict[str, Any] = {
     "state": "complete",

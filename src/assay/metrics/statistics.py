@@ -67,8 +67,14 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedComparison:
-    """`difference` is b - a; `wins` counts the queries on which b is higher."""
+class PairedResult:
+    """Two systems in one metric, query by query: b - a; `wins` are queries on which b is better.
+
+    `p_adjusted` is corrected for the number of metrics, and systems, that were compared (Holm).
+    """
+
+    # Reports hold it as an object of JSON: pydantic reads that here, where no pydantic is loaded.
+    __pydantic_config__ = {"strict": False}  # noqa: RUF012
 
     n: int
     mean_a: float
@@ -77,9 +83,16 @@ class PairedComparison:
     low: float | None
     high: float | None
     p_value: float
+    p_adjusted: float
     wins: int
     ties: int
     losses: int
+    queries_needed: int | None = None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant at 0.05."""
+        return self.p_adjusted < 0.05
 
 
 def summarize(values: ArrayLike, *, seed: int = 0, bounds: Bounds = SCORES) -> SampleSummary:
@@ -124,7 +137,7 @@ def below(bound: float | None, ceiling: float) -> float | None:
     return None if bound is None else min(bound, ceiling)
 
 
-def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedComparison:
+def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedResult:
     """Whether b scores differently from a on the same queries, given in the same order.
 
     The interval of the difference comes from the percentile bootstrap, widened for few queries.
@@ -134,19 +147,21 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
     """
     first, second = _paired(a, b)
     if first.size == 0:
-        return PairedComparison(0, 0.0, 0.0, 0.0, None, None, 1.0, 0, 0, 0)
+        return PairedResult(0, 0.0, 0.0, 0.0, None, None, 1.0, 1.0, 0, 0, 0)
     differences = second - first
     differences[np.abs(differences) < _SAME] = 0.0
     low, high = _interval(differences, seed)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
-    return PairedComparison(
+    p_value = _randomization_p(differences, seed)
+    return PairedResult(
         n=first.size,
         mean_a=float(first.mean()),
         mean_b=float(second.mean()),
         difference=float(differences.mean()),
         low=low,
         high=high,
-        p_value=_randomization_p(differences, seed),
+        p_value=p_value,
+        p_adjusted=p_value,
         wins=wins,
         ties=first.size - wins - losses,
         losses=losses,

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from assay.data.dataset import Dataset
 from assay.metrics.figures import improvement, parse_figure
+from assay.metrics.statistics import PairedResult
 from assay.report import charts
 from assay.report.html import (
     EXCERPT,
@@ -26,7 +27,7 @@ from assay.report.html import (
 )
 from assay.report.slices import Slice, SliceChange, compare_slices, slices_of
 from assay.run.comparison import ComparedRun
-from assay.run.models import Comparison, PairedResult, ReportFigure
+from assay.run.models import Comparison, ReportFigure
 from assay.run.title import distinguish
 
 COMPARE_TABS: Mapping[str, str] = {

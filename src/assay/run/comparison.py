@@ -1,7 +1,7 @@
 """Comparing two runs query by query: which is better, by how much, and how significantly."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,13 +10,12 @@ from assay.errors import RunError
 from assay.metrics.figures import CRITERION_PREFIX, AnswerFigure, improvement
 from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
 from assay.metrics.scoring import score_rankings
-from assay.metrics.statistics import compare_paired, holm, queries_needed
+from assay.metrics.statistics import PairedResult, compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.models import (
     AnswerRow,
     ChangedQuery,
     Comparison,
-    PairedResult,
     QueryRow,
     Report,
     ReportFigure,
@@ -136,7 +135,7 @@ def compare_with_each(
     adjusted = iter(holm(p_values))
     for each in found:
         for name, row in each.metrics.items():
-            each.metrics[name] = row.model_copy(update={"p_adjusted": next(adjusted)})
+            each.metrics[name] = replace(row, p_adjusted=next(adjusted))
     return found
 
 
@@ -192,10 +191,10 @@ def _paired_result(
     # A win is always an improvement, also where a lower figure is better.
     if not figure.higher_is_better:
         found = replace(found, wins=found.losses, losses=found.wins)
-    needed = None
-    if found.difference:
-        needed = queries_needed(float((second - first).std()), abs(found.difference), tests)
-    return PairedResult(**asdict(found), p_adjusted=found.p_value, queries_needed=needed)
+    if not found.difference:
+        return found
+    needed = queries_needed(float((second - first).std()), abs(found.difference), tests)
+    return replace(found, queries_needed=needed)
 
 
 def _losses(

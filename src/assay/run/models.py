@@ -21,6 +21,7 @@ from assay.metrics.answer_values import AnswerDiagnosis, Difference, NuggetAssig
 from assay.metrics.figures import AnswerFigure, parse_figure
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.scoring import Kind
+from assay.metrics.statistics import PairedResult
 from assay.net.json import parse_json
 from assay.net.redact import mask_secrets
 from assay.privacy import is_private
@@ -298,31 +299,6 @@ class UnseenQueries(StoredModel):
     mean: float
     low: float | None
     high: float | None
-
-
-class PairedResult(StoredModel):
-    """Two runs in one metric, query by query: B - A; `wins` are queries on which B is better.
-
-    `p_adjusted` is corrected for the number of metrics, and systems, that were compared (Holm).
-    """
-
-    n: int
-    mean_a: float
-    mean_b: float
-    difference: float
-    low: float | None
-    high: float | None
-    p_value: float
-    p_adjusted: float
-    wins: int
-    ties: int
-    losses: int
-    queries_needed: int | None
-
-    @property
-    def significant(self) -> bool:
-        """Whether the difference is significant at 0.05."""
-        return self.p_adjusted < 0.05
 
 
 class ChangedQuery(StoredModel):
