@@ -140,8 +140,8 @@ async def test_what_is_sent_before_the_first_query(
 @pytest.mark.parametrize(
     ("ready", "before", "why"),
     [
-        (JSONResponse({"index": "failed: no model"}, 503), [], "the agent says: failed: no model"),
-        (busy(), [], "still loading: HTTP 503 from /health/ready"),
+        (JSONResponse({"index": "failed: no model"}, 503), [], "failed: no model"),
+        (busy(), [], "HTTP 503 from /health/ready"),
         (None, [JSONResponse({"error": "bad key"}, 401)], "HTTP 401"),
     ],
     ids=["failed", "loading for ever", "refused"],

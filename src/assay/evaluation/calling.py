@@ -17,7 +17,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import count
 from typing import Literal, TypeVar
 
 from assay.data.dataset import Dataset, Query
@@ -53,7 +53,7 @@ MAX_REJECTED = 5
 # How long one query waits for a rate limit: many are per minute.
 RATE_SECONDS = 120.0
 
-_POLL_S = (0.2, 0.5, 1.0, 2.0)
+_POLL_SECONDS = 0.5
 _WARM_UP_CALL_FRACTION = 0.2  # share of --warm-up for agents without /health/ready
 _MAX_WARM_UP_FACTOR = 6  # limit for an agent that reports progress, as a multiple of --warm-up
 _SLOW_SECONDS = 5.0  # a warm-up call that was answered sooner is not mentioned
@@ -82,12 +82,6 @@ def retry_policy(timeout: float, retries: int) -> RetryPolicy:
         cap_retry_after=True,
         rate_limit_seconds=RATE_SECONDS if retries else None,
     )
-
-
-_UNORDERED = (
-    "warning: the scores of an answer are not in descending order; documents count in the order "
-    "received, so let the target sort them, or leave --map scores out if less is better"
-)
 
 
 class OutageCalls:
@@ -157,10 +151,6 @@ class CallRecorder:
                 f"{', '.join(map(repr, unknown))}; an answer may have doc_ids, answer, citations "
                 "and contexts"
             )
-        falling = all(before >= after for before, after in pairwise(call.scores))
-        if not falling and _UNORDERED not in self._warned:
-            self._warned.add(_UNORDERED)
-            self._say(_UNORDERED)
 
     def _require_accepted(self, call: Call) -> None:
         """End the run after `MAX_REJECTED` consecutive 401, 403 or 429."""
@@ -341,7 +331,79 @@ async def warm_up(
     """
     if config.warm_up == 0 or not isinstance(agent, ReportsReadiness):
         return None
-    return await unless_stopped(_WarmUp(agent, agent, query, config, say).run(), stop)
+    return await unless_stopped(_wait_until_ready(agent, agent, query, config, say), stop)
+
+
+async def _wait_until_ready(
+    agent: Agent, reports: ReportsReadiness, query: Query, config: RunConfig, say: Say
+) -> WarmUpRecord:
+    """Ask `/health/ready` until it says something definite; send the query if it says nothing."""
+    started, limit, told, calls = time.perf_counter(), config.warm_up, "", 0
+    progress: object = None
+    policy = RetryPolicy(first_delay=1.0, max_delay=5.0, cap_retry_after=True)
+    way: Way = "readiness"
+
+    def left() -> float:
+        return max(0.0, started + limit - time.perf_counter())
+
+    while True:
+        delay = _POLL_SECONDS
+        if way == "readiness":
+            try:
+                async with asyncio.timeout(max(left(), 1.0)):
+                    said = await reports.readiness()
+            except TimeoutError:
+                said = AgentReadiness(ReadyState.LOADING, "no answer to GET /health/ready")
+            seconds = time.perf_counter() - started
+            if said.state is ReadyState.UNKNOWN:
+                most = max(config.timeout, _WARM_UP_CALL_FRACTION * config.warm_up)
+                way, limit = "call", min(limit, seconds + most)
+                continue
+            problem = "" if said.state is ReadyState.READY else said.why
+            waits = said.state is ReadyState.LOADING
+            if said.progress != progress:
+                progress = said.progress
+                limit = min(seconds + config.warm_up, _MAX_WARM_UP_FACTOR * config.warm_up)
+        else:
+            calls += 1
+            failure = await _failure_of_call(agent, query, config.top_k, left())
+            problem, waits = "", False
+            if failure is not None:
+                problem = redact_known(with_quote(str(failure), failure.said))
+                gone = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
+                # What the agent itself says: ours may name an address such as /loading.
+                starting = _LOADING.search(failure.said or str(failure)) is not None
+                waits = failure.retryable or gone or starting
+                delay = max(delay, policy.delay(calls, failure.retry_after))
+        problem = WITHHELD if problem and is_private() else problem
+        if not waits or left() <= delay:
+            break
+        if problem != told:
+            told = problem
+            say(f"waiting until the agent is ready ({told}), at most {round(limit, 1):g} s")
+        await asyncio.sleep(delay)
+    seconds = time.perf_counter() - started
+    if problem:
+        say(f"warning: the agent may not be ready ({problem}); evaluating it as it is")
+    elif told or seconds > _SLOW_SECONDS:
+        what = "the agent is ready" if way == "readiness" else "warm-up call answered"
+        say(f"{what} after {seconds:.1f} s, which no score or latency includes")
+    ready = not problem
+    return WarmUpRecord(way=way, ready=ready, seconds=seconds, calls=calls, message=problem)
+
+
+async def _failure_of_call(
+    agent: Agent, query: Query, top_k: int, seconds: float
+) -> AgentFailure | None:
+    """How an untimed call fails; None if it is answered."""
+    try:
+        async with asyncio.timeout(seconds):
+            await agent.ask(query.text, top_k)
+    except AgentFailure as failure:
+        return failure
+    except TimeoutError:
+        return AgentFailure(FailureKind.TIMEOUT, f"no answer within {seconds:.3g} s")
+    return None
 
 
 @asynccontextmanager
@@ -367,7 +429,7 @@ async def opened_agent(
                 if attempt == 0:
                     say(f"waiting for the agent, at most {config.warm_up:g} s: {error}")
             await agent.close()
-            await asyncio.sleep(_POLL_S[min(attempt, len(_POLL_S) - 1)])
+            await asyncio.sleep(_POLL_SECONDS)
         return True
 
     try:
@@ -386,98 +448,6 @@ def warm_up_query(dataset: Dataset, planned: Sequence[Query]) -> Query:
     asked = {query.id for query in planned}
     unasked = (query for query in dataset.queries.values() if query.id not in asked)
     return next(unasked, planned[-1])
-
-
-class _WarmUp:
-    """Waits for one agent: `await _WarmUp(...).run()`."""
-
-    def __init__(
-        self, agent: Agent, reports: ReportsReadiness, query: Query, config: RunConfig, say: Say
-    ) -> None:
-        self._agent, self._reports, self._query = agent, reports, query
-        self._config, self._say = config, say
-        self._limit = config.warm_up
-        self._started = time.perf_counter()
-        self._said = ""
-
-    @property
-    def _seconds(self) -> float:
-        return time.perf_counter() - self._started
-
-    @property
-    def _left(self) -> float:
-        return max(0.0, self._limit - self._seconds)
-
-    async def run(self) -> WarmUpRecord:
-        """Ask `/health/ready` until it says something definite; send a call if it says nothing."""
-        polls, progress = 0, None
-        while True:
-            try:
-                async with asyncio.timeout(max(self._left, 1.0)):
-                    said = await self._reports.readiness()
-            except TimeoutError:
-                said = AgentReadiness(ReadyState.LOADING, "no answer to GET /health/ready")
-            if said.state is ReadyState.UNKNOWN:
-                return await self._call()
-            if said.state is ReadyState.READY:
-                return self._ended("readiness")
-            if said.state is ReadyState.FAILED:
-                return self._ended("readiness", f"the agent says: {said.why}")
-            self._tell_waiting(said.why)
-            if said.progress != progress:
-                progress = said.progress
-                given = self._config.warm_up
-                self._limit = min(self._seconds + given, _MAX_WARM_UP_FACTOR * given)
-            if self._left == 0:
-                return self._ended("readiness", f"still loading: {said.why}")
-            await asyncio.sleep(min(_POLL_S[min(polls, len(_POLL_S) - 1)], self._left))
-            polls += 1
-
-    async def _call(self) -> WarmUpRecord:
-        """Send one untimed query, again while the answer is that the agent is starting."""
-        whole = self._config.warm_up
-        most = min(whole, max(self._config.timeout, _WARM_UP_CALL_FRACTION * whole))
-        self._limit = min(self._limit, self._seconds + most)
-        policy = RetryPolicy(first_delay=1.0, max_delay=5.0, cap_retry_after=True)
-        attempts = 0
-        while True:
-            attempts += 1
-            limit = self._left
-            try:
-                async with asyncio.timeout(limit):
-                    await self._agent.ask(self._query.text, self._config.top_k)
-                return self._ended("call", calls=attempts)
-            except AgentFailure as error:
-                failure = error
-            except TimeoutError:
-                failure = AgentFailure(FailureKind.TIMEOUT, f"no answer within {limit:.3g} s")
-            why = redact_known(with_quote(str(failure), failure.said))
-            delay = max(_POLL_S[0], policy.delay(attempts, failure.retry_after))
-            gone = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
-            # What the agent itself says: a message of ours may name an address such as /loading.
-            starting = _LOADING.search(failure.said or str(failure)) is not None
-            if not (failure.retryable or gone or starting) or self._left <= delay:
-                return self._ended("call", why, attempts)
-            self._tell_waiting(why)
-            await asyncio.sleep(delay)
-
-    def _tell_waiting(self, why: str) -> None:
-        why = WITHHELD if is_private() else why
-        if why != self._said:
-            self._said = why
-            limit = f"{round(self._limit, 1):g} s"
-            self._say(f"waiting until the agent is ready ({why}), at most {limit}")
-
-    def _ended(self, way: Way, problem: str = "", calls: int = 0) -> WarmUpRecord:
-        seconds = self._seconds
-        if problem:
-            problem = WITHHELD if is_private() else problem
-            self._say(f"warning: the agent may not be ready ({problem}); evaluating it as it is")
-        elif self._said or seconds > _SLOW_SECONDS:
-            what = "the agent is ready" if way == "readiness" else "warm-up call answered"
-            self._say(f"{what} after {seconds:.1f} s, which no score or latency includes")
-        ready = not problem
-        return WarmUpRecord(way=way, ready=ready, seconds=seconds, calls=calls, message=problem)
 
 
 def every_query_is_asked(folder: RunFolder) -> bool:
