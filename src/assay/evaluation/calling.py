@@ -33,6 +33,7 @@ from assay.extras import missing_extra
 from assay.net.redact import known_secrets, redact_known
 from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy
 from assay.privacy import WITHHELD, is_private
+from assay.report.numbers import counted
 from assay.run.calls import AskKey, Call, CallLog, CallWriter, with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
@@ -228,23 +229,26 @@ async def run_calls(
         await asyncio.gather(*workers, return_exceptions=True)
 
 
-def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
-    """The queries that were asked among others and got no answer in time."""
-    calls = zip(queries, log.read(queries), strict=True)
-    return [
-        query
-        for query, call in calls
-        if call and call.failure is FailureKind.TIMEOUT and not call.asked_again
-    ]
-
-
 async def retry_timeouts_serially(
-    ask: Callable[..., Awaitable[None]], queries: Iterable[Query], on_call: Callable[[Call], None]
+    ask: Callable[..., Awaitable[None]],
+    queries: Sequence[Query],
+    log: CallLog,
+    *,
+    on_call: Callable[[Call], None],
+    say: Say,
 ) -> None:
-    """Retry queries that timed out, one at a time, and mark their calls.
+    """Retry the queries that were asked among others and timed out, and mark their calls.
 
     `ask` is `run_calls` for the run. If the agent cannot be connected to now, the timeout stands.
     """
+    late = [
+        query
+        for query, call in zip(queries, log.read(queries), strict=True)
+        if call and call.failure is FailureKind.TIMEOUT and not call.asked_again
+    ]
+    if late:
+        asked = counted(len(late), "query", "queries")
+        say(f"asking {asked} that timed out once more, one at a time")
     unanswered = 0
 
     def record(call: Call) -> None:
@@ -253,7 +257,7 @@ async def retry_timeouts_serially(
         if call.failure not in (FailureKind.CONNECTION, FailureKind.CIRCUIT_OPEN):
             on_call(replace(call, asked_again=True))
 
-    for query in queries:
+    for query in late:
         if unanswered == MAX_UNANSWERED:
             return
         await ask([query], concurrency=1, breaker=CircuitBreaker(), on_call=record)

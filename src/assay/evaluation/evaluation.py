@@ -28,7 +28,6 @@ from assay.evaluation.calling import (
     retry_timeouts_serially,
     run_calls,
     run_write_errors,
-    timed_out_queries,
     warm_up,
     warm_up_query,
 )
@@ -51,7 +50,6 @@ from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
 from assay.report.html import render_run
-from assay.report.numbers import counted
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, steps_file
 from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
@@ -317,21 +315,21 @@ class Evaluation:
 
         policy = retry_policy(config.timeout, config.retries)
         ask = partial(run_calls, send, policy=policy, stop=events.stop)
-        async with live.publishing_periodically():
-            await ask(
-                todo,
-                concurrency=1 if serial else config.concurrency,
-                breaker=breaker,
-                on_call=lambda call: recorder.add(with_searches(call)),
+        await ask(
+            todo,
+            concurrency=1 if serial else config.concurrency,
+            breaker=breaker,
+            on_call=lambda call: recorder.add(with_searches(call)),
+        )
+        if not (breaker.lost or late_asked or events.stop.is_set()):
+            log_now = CallLog(folder.calls_file)
+            await retry_timeouts_serially(
+                ask,
+                self.asks,
+                log_now,
+                on_call=lambda call: recorder.write(with_searches(call)),
+                say=events.message,
             )
-            if not (breaker.lost or late_asked):
-                late = timed_out_queries(self.asks, CallLog(folder.calls_file))
-                if late and not events.stop.is_set():
-                    asked = counted(len(late), "query", "queries")
-                    events.message(f"asking {asked} that timed out once more, one at a time")
-                await retry_timeouts_serially(
-                    ask, late, on_call=lambda call: recorder.write(with_searches(call))
-                )
         live.publish()
         seconds = recorder.seconds if todo else log.elapsed
         if breaker.lost:

@@ -9,8 +9,7 @@ its calls happened to finish.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -206,6 +205,7 @@ class LiveFigures:
         self._done = self._scored = self._failed = 0
         self._sum = 0.0
         self._waiting: list[Call] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def catch_up(self, earlier: Iterable[Call]) -> None:
         """Count the calls of an interrupted run, in batches, before it continues."""
@@ -216,27 +216,16 @@ class LiveFigures:
         self.publish()
 
     def add(self, call: Call) -> None:
-        """Count one more call."""
+        """Count one more call, and report it soon, even if the next calls take long."""
         self._waiting.append(call)
-
-    @asynccontextmanager
-    async def publishing_periodically(self) -> AsyncIterator[None]:
-        """Report finished calls periodically, even while the next calls take long."""
-
-        async def publish() -> None:
-            while True:
-                await asyncio.sleep(_INTERVAL)
-                if self._waiting:
-                    self.publish()
-
-        publishing = asyncio.create_task(publish())
-        try:
-            yield
-        finally:
-            publishing.cancel()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self.publish)
 
     def publish(self) -> None:
         """Report what was not reported yet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._score_waiting()
         mean = self._sum / self._scored if self._scored else 0.0
         self._tell(
