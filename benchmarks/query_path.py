@@ -23,7 +23,6 @@ from typing import Any
 import assay
 from assay.cli.app import app
 from assay.data.dataset import Dataset, Query
-from assay.evaluation.results import Batch
 from assay.run.calls import Call
 from assay.run.models import QueryRow
 
@@ -69,7 +68,7 @@ def holds(value: object, marks: tuple[str, ...], depth: int = 3) -> bool:
         inside: list[object] = [*value.keys(), *value.values()]
     elif isinstance(value, list | tuple | set | frozenset):
         inside = list(value)
-    elif isinstance(value, Query | Call | QueryRow | Batch):
+    elif isinstance(value, Query | Call | QueryRow):
         names = ("text", "query_id", "id", "queries")
         inside = [getattr(value, each) for each in names if hasattr(value, each)]
     else:

@@ -1,11 +1,14 @@
 """From the calls of a run to its report: figures, rows, answers and the page.
 
 Rows go to disk and into the page as they are made, so that a run of 100,000 queries needs no
-memory for them, and nothing that was just written is read back.
+memory for them, and nothing that was just written is read back. What stays in memory is a few
+figures for each query, and the distinct ids that were returned; no ranking does.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,28 +17,24 @@ from numpy.typing import NDArray
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.gates import check_gates
-from assay.evaluation.results import (
-    NOT_ASKED,
-    Batch,
-    Results,
-    collect_results,
-    metrics_for,
-    unseen_places,
-)
+from assay.evaluation.plan import judgments_of
+from assay.evaluation.results import metrics_for
 from assay.evaluation.sanity import SanityChecks
 from assay.files import atomic_write
+from assay.metrics.describe import similar_pairs
 from assay.metrics.metric import MRR, Metric, Precision, Recall
-from assay.metrics.scoring import KINDS, Kind, Violations
-from assay.metrics.searches import split_variance
+from assay.metrics.scoring import KINDS, Kind, Scores, Violations, score_rankings
+from assay.metrics.searches import list_agreement, split_variance
 from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
 from assay.run.answers import AnswersReport, BadId, ViolationCount
-from assay.run.calls import Call, CallLog
+from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import (
     FORMAT,
+    LabelCoverage,
     Latency,
     MeasuredDataset,
     PacingRecord,
@@ -58,7 +57,10 @@ if TYPE_CHECKING:
     from assay.evaluation.answers.evaluate import AnswerResults
     from assay.evaluation.evaluation import Evaluation
 
+NOT_ASKED = "not asked"
 _FLAKY = 10  # questions that are named
+# The order within a batch and of batches is that of the plan: a float sum depends on it.
+_BATCH = 2000
 
 # For each trial, whether the answer to each question is right; None if that is undecided.
 RightByTrial = Sequence[Mapping[str, bool | None]]
@@ -78,6 +80,110 @@ class ReportInputs:
     results: "AnswerResults | None" = None
     right: RightByTrial = ()
     search: SearchReport | None = None
+
+
+@dataclass
+class _Results:
+    """The scores of a run's questions, and how its calls went.
+
+    `latencies` has one figure for each call that was answered or timed out. A timeout counts as the
+    time limit, even if a retry was answered: otherwise an agent looks fast by not answering. Other
+    failures say nothing about latency.
+    """
+
+    timeout: float
+    parts: list[Scores] = field(default_factory=list)  # of each batch
+    latencies: list[float] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+    # For each kind of failure the first one: its query, and what was said
+    examples: dict[str, str] = field(default_factory=dict)
+    returned_ids: set[str] = field(default_factory=set)
+    answered: int = 0  # questions that were answered in every trial
+    calls: int = 0
+    attempts: int = 0
+    asked_again: int = 0
+    answered_again: int = 0
+    # The headline of each question (row) in each trial (column), and how alike its lists are.
+    headlines: list[NDArray[np.float64]] = field(default_factory=list)
+    agreement: list[float] = field(default_factory=list)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Of all batches."""
+        return Scores.joined(self.parts)
+
+    @property
+    def answered_calls(self) -> int:
+        return self.calls - self.failures.total()
+
+    def add(self, calls: Iterable[Call | None]) -> None:
+        """Count calls, failures and latencies."""
+        for call in calls:
+            self.calls += 1
+            if call is None:
+                self.failures[NOT_ASKED] += 1
+                continue
+            self.attempts += call.attempts
+            self.returned_ids.update(call.doc_ids)
+            self.asked_again += call.asked_again
+            timed_out = call.failure is FailureKind.TIMEOUT
+            if timed_out or call.failure is None:
+                # Among others it took longer than its limit: asked alone, it says nothing of that.
+                late = 1000 * self.timeout if timed_out or call.asked_again else 0.0
+                self.latencies.append(max(call.latency_ms, late))
+            if call.failure is None:
+                self.answered_again += call.asked_again
+                continue
+            self.failures[str(call.failure)] += 1
+            said = f"{call.query_id}: {with_quote(call.message, call.said)}"
+            self.examples.setdefault(str(call.failure), said)
+
+    def score(
+        self,
+        drawn: Sequence[Query],
+        log: CallLog,
+        dataset: Dataset,
+        config: RunConfig,
+        metrics: Sequence[Metric],
+    ) -> list[Call | None]:
+        """Score a batch; its calls in the first trial. A query without an answer scores 0.
+
+        With several trials, a question has the mean of its scores over them: an interval over
+        questions then has the scatter of the trials in it.
+        """
+        judgments = judgments_of(dataset, config, drawn)
+        trials, rounds = [], []
+        for trial in config.trials:
+            calls = list(log.read(replace(query, trial=trial) for query in drawn))
+            self.add(calls)
+            rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
+            sent = {call.query_id: call.returned for call in calls if call is not None}
+            known, top_k = dataset.corpus_ids, config.top_k
+            trials.append(
+                score_rankings(
+                    rankings, judgments, metrics, known=known, top_k=top_k, returned=sent
+                )
+            )
+            rounds.append(calls)
+        for of_query in zip(*rounds, strict=True):
+            self.answered += all(call is not None and call.failure is None for call in of_query)
+            lists = [call.doc_ids if call else () for call in of_query]
+            self.agreement.append(list_agreement(lists))
+        self.parts.append(Scores.averaged(trials))
+        self.headlines.append(np.column_stack([trial.values[metrics[0]] for trial in trials]))
+        return rounds[0]
+
+
+def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
+    """Positions of the queries that are not near-duplicates of a train query.
+
+    A system that learned from the train judgments must generalize there: it cannot have memorized
+    them. None if there is nothing to have learned from.
+    """
+    if split == "train" or "train" not in dataset.judgments:
+        return None
+    seen = {query_id for query_id, _ in similar_pairs(queries, dataset.queries_in("train"))}
+    return [place for place, query in enumerate(queries) if query.id not in seen]
 
 
 def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInputs) -> Report:
@@ -102,24 +208,16 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
         answers = section.section()
         folder.write_answers(list(section.rows()))
     checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
-    writer = ReportWriter(folder.report_file)
-
-    def add(batch: Batch) -> None:
-        rows = _query_rows(batch, dataset, config)
-        for row, call in zip(rows, batch.calls, strict=True):
-            writer.add(row)
-            figures.add(row)
-            checks.add(row, call)
-
+    results, writer = _Results(config.timeout), ReportWriter(folder.report_file)
     try:
-        results = collect_results(log, ranked, dataset, config, metrics, add)
-        planned = sum(query.id in judged for query in evaluation.queries)
-        report = _build_report(evaluation, results, folder.read_header(), answers, found, planned)
-        if places := unseen_places(ranked, dataset, config.split):
-            # Skill, not memory: a learned system cannot have memorized these.
-            there = summarize(results.scores.values[metrics[0]][places], seed=config.seed)
-            unseen = UnseenQueries(queries=there.n, mean=there.mean, low=there.low, high=there.high)
-            report = report.model_copy(update={"unseen_queries": unseen})
+        for start in range(0, len(ranked), _BATCH):
+            drawn = ranked[start : start + _BATCH]
+            calls = results.score(drawn, log, dataset, config, metrics)
+            for row, call in zip(_rows(drawn, calls, results, dataset, config), calls, strict=True):
+                writer.add(row)
+                figures.add(row)
+                checks.add(row, call)
+        report = _build_report(evaluation, results, folder.read_header(), answers, found, ranked)
         if warnings := checks.warnings(report):
             report = report.model_copy(update={"warnings": warnings})
         writer.finish(report)
@@ -131,11 +229,11 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
 
 def _build_report(
     evaluation: "Evaluation",
-    results: Results,
+    results: _Results,
     header: RunHeader,
     answers: AnswersReport | None,
     found: ReportInputs,
-    planned: int,
+    ranked: Sequence[Query],
 ) -> Report:
     """Every figure of a run."""
     config, dataset, scores = evaluation.config, evaluation.dataset, results.scores
@@ -146,15 +244,25 @@ def _build_report(
         for metric in scores.metrics
     }
     latency = _latency(results)
-    trials = None
-    if results.headlines is not None:
-        trials = _trials_report(results, results.headlines, found.right, config.seed)
+    unseen = None
+    if places := unseen_places(ranked, dataset, config.split):
+        # Skill, not memory: a learned system cannot have memorized these.
+        there = summarize(scores.values[scores.metrics[0]][places], seed=config.seed)
+        unseen = UnseenQueries(queries=there.n, mean=there.mean, low=there.low, high=there.high)
+    rankable = {query.id for query in dataset.queries_in(config.split)}
+    judged = set[str]().union(*judgments_of(dataset, config, ranked).values())
+    known = dataset.corpus_ids
+    coverage = LabelCoverage(
+        judged=len(judged),
+        in_corpus=None if known is None else len(judged & known),
+        returned=len(judged & results.returned_ids),
+    )
     report = Report(
         format=FORMAT,
         state=found.state,
         summary=_summary(results, spread, config, latency, found.seconds),
         metrics={metric.slug: statistic.mean for metric, statistic in spread.items()},
-        unseen_queries=None,
+        unseen_queries=unseen,
         gates=[],
         statistics={metric.slug: statistic for metric, statistic in spread.items()},
         failures=dict(sorted(results.failures.items())),
@@ -167,7 +275,7 @@ def _build_report(
             **header.dataset.model_dump(exclude_unset=True),
             split=config.split,
             documents=len(dataset.documents),
-            judged_queries=len(dataset.queries_in(config.split)),
+            judged_queries=len(rankable),
             queries_without_relevant=dataset.count_without_relevant(config.split),
             **({"judged_by": dataset.judged_by} if dataset.judged_by else {}),
         ),
@@ -175,19 +283,20 @@ def _build_report(
         random_seed_used=config.seed,
         started=header.started,
         versions=header.versions,
-        planned_queries=planned,
+        planned_queries=sum(query.id in rankable for query in evaluation.queries),
     )
     pacing = header.pacing
     if pacing is not None or results.asked_again:
         again = {"asked_again": results.asked_again, "answered_again": results.answered_again}
         pacing = (pacing or PacingRecord()).model_copy(update=again)
-    sections: dict[str, object] = {"answers": answers, "labels": results.coverage}
-    sections |= {"pacing": pacing, "search": found.search, "trials": trials}
+    trials = _trials_report(results, found.right, config.seed) if config.repeat > 1 else None
+    sections: dict[str, object] = {"answers": answers, "labels": coverage, "pacing": pacing}
+    sections |= {"search": found.search, "trials": trials}
     given = {name: section for name, section in sections.items() if section is not None}
     return _with_gates(report.model_copy(update=given), evaluation, results)
 
 
-def _with_gates(report: Report, evaluation: "Evaluation", results: Results) -> Report:
+def _with_gates(report: Report, evaluation: "Evaluation", results: _Results) -> Report:
     """The diagnosis names the gates on answers that failed: it is the sentence that people read."""
     answers = report.answers
     # Neither a document nor the text of an answer came back.
@@ -209,27 +318,30 @@ def _with_gates(report: Report, evaluation: "Evaluation", results: Results) -> R
     return report.model_copy(update=changes)
 
 
-def _query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:
-    """The rows of a batch. They are not validated: every value is ours."""
-    judgments = dataset.judgments_in(config.split)
-    columns = {metric.key: batch.scores.values[metric] for metric in batch.scores.metrics}
-    rows = []
-    for place, (query, call) in enumerate(zip(batch.queries, batch.calls, strict=True)):
+def _rows(
+    drawn: Sequence[Query],
+    calls: Sequence[Call | None],
+    results: _Results,
+    dataset: Dataset,
+    config: RunConfig,
+) -> Iterator[QueryRow]:
+    """The rows of the last batch. They are not validated: every value is ours."""
+    judgments, scores = dataset.judgments_in(config.split), results.parts[-1]
+    columns = {metric.key: scores.values[metric] for metric in scores.metrics}
+    for place, (query, call) in enumerate(zip(drawn, calls, strict=True)):
         relevant = {doc_id for doc_id, grade in judgments[query.id].items() if grade > 0}
         found = relevant.intersection(call.doc_ids[: config.top_k]) if call is not None else ()
-        rows.append(
-            QueryRow.model_construct(
-                None,
-                query_id=query.id,
-                query_text="" if config.private else query.text,
-                **_outcome(call),
-                **{key: float(values[place]) for key, values in columns.items()},
-                relevant_docs_retrieved=len(found),
-                total_relevant_docs=len(relevant),
-                **({"trials": batch.headline[place].tolist()} if config.repeat > 1 else {}),
-            )
+        trials = results.headlines[-1][place].tolist()
+        yield QueryRow.model_construct(
+            None,
+            query_id=query.id,
+            query_text="" if config.private else query.text,
+            **_outcome(call),
+            **{key: float(values[place]) for key, values in columns.items()},
+            relevant_docs_retrieved=len(found),
+            total_relevant_docs=len(relevant),
+            **({"trials": trials} if config.repeat > 1 else {}),
         )
-    return rows
 
 
 def _outcome(call: Call | None) -> dict[str, object]:
@@ -247,7 +359,7 @@ def _outcome(call: Call | None) -> dict[str, object]:
 
 
 def _summary(
-    results: Results,
+    results: _Results,
     spread: Mapping[Metric, Statistic],
     config: RunConfig,
     latency: Latency,
@@ -264,9 +376,9 @@ def _summary(
     for name in ("p50", "p90", "p95", "p99", "max"):
         extra[f"latency_{name}_ms"] = getattr(latency, name)
     return RunSummary(
-        total_queries=results.total,
+        total_queries=len(results.scores.query_ids),
         successful_queries=results.answered,
-        failed_queries=results.total - results.answered,
+        failed_queries=len(results.scores.query_ids) - results.answered,
         success_rate=results.answered_calls / results.calls,
         total_time_seconds=seconds,
         queries_per_second=results.answered_calls / seconds if seconds > 0 else 0.0,
@@ -289,7 +401,7 @@ def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
     )
 
 
-def _latency(results: Results) -> Latency:
+def _latency(results: _Results) -> Latency:
     """0 if nothing was timed: a report holds no NaN, which is not JSON."""
     timed = np.array(results.latencies or [0.0])
     p50, p90, p95, p99 = np.percentile(timed, (50, 90, 95, 99)).tolist()
@@ -306,16 +418,8 @@ def _latency(results: Results) -> Latency:
 
 
 def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> ViolationCount:
-    found = violations.examples_of(kind)
-    count = ViolationCount(
-        ids=violations.total(kind),
-        queries=violations.queries(kind),
-        examples=[
-            BadId(query_id=example.query_id, doc_id=example.doc_id[:200]) for example in found
-        ],
-    )
-    hint = ""
-    if kind == "duplicate" and count.ids:
+    found, ids, hint = violations.examples_of(kind), violations.total(kind), ""
+    if kind == "duplicate" and ids:
         hint = (
             "if they are chunks of one document, let a function return the document once; for a "
             "service, map the chunks' own ids with --map ids=EXPR and their id, doc_id and text "
@@ -331,13 +435,17 @@ def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> Violati
                 f"some are documents of the data set {spelled}: return the ids as the data set "
                 "has them"
             )
-    return count.model_copy(update={"hint": hint}) if hint else count
+    return ViolationCount(
+        ids=ids,
+        queries=violations.queries(kind),
+        examples=[BadId(query_id=each.query_id, doc_id=each.doc_id[:200]) for each in found],
+        **({"hint": hint} if hint else {}),
+    )
 
 
-def _trials_report(
-    results: Results, headlines: NDArray[np.float64], right: RightByTrial, seed: int
-) -> TrialsReport:
+def _trials_report(results: _Results, right: RightByTrial, seed: int) -> TrialsReport:
     """How far the trials of a question agree, for runs with `--repeat`."""
+    headlines = np.concatenate(results.headlines)
     between, within, advice = split_variance(headlines)
     answered = right[0] if right else {}
     decided = [id for id in answered if all(trial.get(id) is not None for trial in right)]
@@ -356,7 +464,7 @@ def _trials_report(
 
     return TrialsReport(
         repeat=headlines.shape[1],
-        agreement=results.agreement,
+        agreement=float(np.mean(results.agreement)),
         between=between,
         within=within,
         advice=advice,
