@@ -78,14 +78,7 @@ def test_a_split_without_relevant_documents_is_described_with_a_warning() -> Non
 
 
 @pytest.mark.skipif(not OFFICIAL, reason="NFCORPUS_ARCHIVE is not set")
-def test_nfcorpus_has_the_ceilings_and_the_overlap_that_are_known_of_it() -> None:
-    facts = describe_dataset(load_dataset("nfcorpus"))
-    assert {name: round(value, 3) for name, value in facts.ceilings.items()}.items() >= {
-        ("Recall@5", 0.462),
-        ("Recall@10", 0.615),
-        ("Recall@100", 0.965),
-        ("Precision@5", 0.874),
-    }
-    overlap = facts.overlap_with_train
+def test_nfcorpus_has_the_overlap_that_is_known_of_it() -> None:
+    overlap = describe_dataset(load_dataset("nfcorpus")).overlap_with_train
     assert overlap is not None
     assert (overlap.seen_in_train, overlap.relevant_documents) == (3115, 3128)

@@ -52,13 +52,6 @@ def test_inferred_ndcg_by_hand(sample: dict[str, int], ranking: list[str], value
     assert found == pytest.approx(value)
 
 
-def test_bpref_of_several_lists_at_once() -> None:
-    judgments = {q: {"a": 1, "n": 0} for q in ("q1", "q2", "q3", "q4")}
-    run = {"q1": ["n", "a"], "q2": [], "q3": ["a", "n"], "q4": ["n"]}
-    found = score(run, judgments, [bpref]).by_query(bpref)
-    assert found == {"q1": 0.0, "q2": 0.0, "q3": 1.0, "q4": 0.0}
-
-
 def test_inferred_ndcg_is_ndcg_where_all_of_the_pool_is_judged() -> None:
     draw = random.Random(1)
     judgments = {f"q{i}": {f"d{j}": draw.choice([0, 1, 2]) for j in range(12)} for i in range(30)}

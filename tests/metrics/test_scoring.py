@@ -1,6 +1,5 @@
 """Which queries count, what earns nothing, what is a violation; and `assay.score` for people."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -125,12 +124,6 @@ def test_means_are_found_by_any_spelling() -> None:
     assert scores["recall@10"] == scores["Recall@10"] == scores[Recall @ 10] == 0.75
     assert scores.means == {"ndcg@5": scores[nDCG @ 5], "recall@10": 0.75}
     assert scores.means[Recall @ 10] == scores.means["R@10"] == 0.75
-    assert json.loads(json.dumps(scores.means)) == scores.means
-    assert "ndcg@5" in scores
-    assert "mrr" not in scores
-    assert 5 not in scores
-    assert list(scores) == [nDCG @ 5, Recall @ 10]
-    assert len(scores) == 2
 
 
 @pytest.mark.parametrize("metric", ["ndcg@10", Precision @ 2])
@@ -164,21 +157,13 @@ REFUSED: list[tuple[Any, Any, Any, str]] = [
     (RUN, QRELS, 5, "a metric is a name .* got 5"),
     (RUN, QRELS, [Precision], "Precision needs a cut-off"),
     ({}, QRELS, "map", "the run must be a dictionary of queries, got {}; a run is"),
-    ({1: ["d1"]}, QRELS, "map", "ids must be strings, got 1"),
     ({"q1": "d1"}, QRELS, "map", "query 'q1' has no ranking, got 'd1'; a run is"),
     ({"q1": ["d1", 7]}, QRELS, "map", "query 'q1': ids must be strings, got 7"),
-    ({"q1": {7: 1.0}}, QRELS, "map", "query 'q1': ids must be strings, got 7"),
     ({"q1": {"d1": float("nan")}}, QRELS, "map", "scores of query 'q1' must be numbers, got .*nan"),
     ({"x": ["d1"]}, QRELS, "map", "no query in common: the first is 'x' in the run and 'q1' in"),
     (RUN, ["d1"], "map", "the qrels must be a dictionary of queries, got"),
     (RUN, {"q1": "d1"}, "map", "query 'q1' has no judgments, got 'd1'; qrels are"),
-    (RUN, {1: {"d1": 1}}, "map", "ids must be strings, got 1"),
-    (
-        RUN,
-        {"q1": {"d1": 0.5}},
-        "map",
-        "query .q1.: a grade must be an integer up to 1000, .* got 0.5",
-    ),
+    (RUN, {"q1": {"d1": 0.5}}, "map", "query .q1.: a grade must be an integer .* got 0.5"),
     (RUN, {"q1": {"d1": 0}}, "map", "the qrels have no relevant document"),
 ]
 

@@ -15,29 +15,17 @@ FINDS = {
     "german": {
         "Haus Arzt": "Die alten Häuser am Fluss wurden im Winter von zwei Ärzten gekauft.",
         "Strasse Kind": "Die Kinder spielten auf der Straße, bis ihre Mütter sie zum Essen riefen.",
-        "Fahrrad": "Mein Bruder repariert alte Fahrräder und verkauft sie auf dem Markt.",
-        "ZUG": "Die Züge nach Norden fahren wegen der Bauarbeiten nur jede Stunde.",
-        "Baum": "Am Abend singen die Vögel in den Bäumen vor unserem Haus.",
     },
     "russian": {
         "книга": "Старые книги лежали на полках в доме моей бабушки.",
         "зеленый": "Мы купили на рынке свежие огурцы, помидоры и зелёный лук.",
-        "велосипед": "Мой брат чинит велосипеды и продаёт их соседям.",
-        "рыбак": "Рыбаки вернулись с озера без рыбы и очень усталые.",
-        "звезда": "Учительница рассказывала нам о звёздах и далёких планетах.",
     },
     "japanese": {
         "図書館": "駅前の図書館は月曜日に休みです。",
-        "自転車": "弟は自転車を修理して、友達に売っています。",
-        "星": "先生は星座と惑星について話してくれた。",
         "コーヒー": "ｺｰﾋｰ豆を挽いて、ゆっくり淹れるのが好きです。",
-        "ラーメン屋": "この店のラーメンは安くて美味しいです。",
     },
     "chinese": {
         "图书馆": "火车站旁边的图书馆星期一不开门。",
-        "自行车": "弟弟会修理自行车，然后卖给邻居。",
-        "绿茶": "早上我喝了一杯绿茶，吃了两个包子。",
-        "星座": "老师给我们讲了星座和行星的故事。",
         "鱼": "渔民从湖上回来，一条鱼也没有抓到。",
     },
 }
@@ -60,16 +48,8 @@ def test_a_query_finds_the_other_forms_of_its_words(language: str, query: str) -
     [
         ("the cat sat on the mat and it was not what we had thought of it at all " * 3, "english"),
         ("el perro de la casa no quiere salir porque hace frío y está muy oscuro " * 3, "spanish"),
-        (
-            "il gatto dorme sul divano perché non ha voglia di uscire con questa pioggia " * 3,
-            "italian",
-        ),
-        ("o gato não quer sair de casa porque está muito frio e a rua é escura " * 3, "portuguese"),
-        ("de kat wil niet naar buiten want het is te koud en er ligt nog sneeuw " * 3, "dutch"),
-        ("katten vill inte gå ut för att det är kallt och mörkt när jag är här " * 3, "swedish"),
         ("kot nie chce wyjść na dwór, bo jest zimno i ciemno, ale to się zmieni " * 3, "polish"),
         ("aspirin 500 mg tablet, ibuprofen 200 mg tablet, paracetamol syrup", "english"),
-        ("too short", "english"),
         ("", "english"),
         ("שלום עולם " * 30, "english"),
         ("หมาและแมวนอนอยู่ในบ้าน", "cjk"),
@@ -87,19 +67,9 @@ def test_documents_may_say_their_language() -> None:
     assert language_of([Document("d", "", "cat", {"lang": "Klingon"})]) == "english"
 
 
-@pytest.mark.parametrize(
-    ("name", "language"),
-    [
-        ("de", "german"),
-        ("German", "german"),
-        ("pt-BR", "portuguese"),
-        ("zh", "cjk"),
-        (" auto ", "auto"),
-        ("none", "none"),
-    ],
-)
-def test_languages_have_names_and_codes(name: str, language: str) -> None:
-    assert language_named(name) == language
+def test_languages_have_names_and_codes() -> None:
+    known = {"German": "german", "pt-BR": "portuguese", "zh": "cjk", " auto ": "auto"}
+    assert {name: language_named(name) for name in known} == known
 
 
 def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
@@ -121,13 +91,7 @@ def test_terms_are_folded_after_stemming(text: str, expected: list[str]) -> None
 
 
 def test_no_language_stems_nothing_and_stops_nothing() -> None:
-    assert Analyzer("none").terms("The Häuser of зелёный чай") == [
-        "the",
-        "hauser",
-        "of",
-        "зеленыи",
-        "чаи",
-    ]
+    assert Analyzer("none").terms("The Häuser зелёный") == ["the", "hauser", "зеленыи"]
 
 
 def test_a_single_character_is_found_inside_a_word() -> None:

@@ -15,11 +15,9 @@ from assay.search.bm25 import Bm25Index, Bm25Settings
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Statins lowered the risk", ["statin", "lower", "risk"]),
         ("Vitamin D and the Café's", ["vitamin", "d", "cafe"]),
         ("STRASSE Straße ﬁne", ["strass", "strass", "fine"]),
         ("snake_case x-ray", ["snake", "case", "x", "ray"]),
-        ("the of and", []),
         ("", []),
         ("!!! \x00 \ud800", []),
         ("x" * 150, ["x" * 64, "x" * 64, "x" * 22]),
@@ -60,16 +58,6 @@ def test_delta_is_what_a_word_is_worth_at_least() -> None:
     (idf,) = tea.values()
     ratio, least = plain.score_text(long[0], tea) / idf, 1.0 / (1 + plain.model.settings.k1)
     assert lifted.score_text(long[0], tea) / idf == pytest.approx((ratio + least) / (1 + least))
-
-
-def test_a_word_of_the_title_counts_more_and_a_title_without_weight_not_at_all() -> None:
-    documents = [
-        Document("text", "Drinks", "green tea and something else"),
-        Document("title", "Green tea", "and something else drinks"),
-    ]
-    assert Bm25Index(documents).search("tea", 2)[0][0] == "title"
-    alone = Bm25Index(documents, Bm25Settings(title_weight=0)).search("tea", 2)
-    assert [doc_id for doc_id, _ in alone] == ["text"]
 
 
 def test_sums_are_exact_in_32_bits_whatever_their_order() -> None:

@@ -33,24 +33,12 @@ def test_the_first_chunk_is_what_a_truncating_model_reads() -> None:
     assert first[:22] == document.full_text.split()[:22]
 
 
-def test_the_first_chunks_are_the_same_without_the_rest() -> None:
-    documents = [Document("d", "Title", " ".join(SENTENCES)), Document("e", "T " * 30, "Text.")]
-    whole = split_documents(documents, WordEmbedder())
-    assert split_documents(documents, WordEmbedder(), 1) == [chunks[:1] for chunks in whole]
-    assert min(map(len, whole)) > 1
-
-
 def test_no_word_is_read_twice() -> None:
     embedder, words = WordEmbedder(), " ".join(SENTENCES).split()
     read: list[str] = []
     for chunk in split(Document("d", "Title", " ".join(words)), embedder):
         read += chunk.embedded.split()[1 : embedder.max_tokens - 2]
     assert read == words
-
-
-def test_every_chunk_is_shown_from_the_beginning_of_a_sentence() -> None:
-    chunks = chunks_of("Title", " ".join(SENTENCES))
-    assert all(chunk.startswith("Sentence number") for chunk in chunks)
 
 
 def test_a_sentence_without_spaces_begins_the_next_chunk_as_a_whole() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -91,22 +90,6 @@ def test_search_explains_in_the_terminal_and_in_json(dataset: Path) -> None:
     assert sum(result["explanation"]["shares"].values()) == pytest.approx(result["score"], abs=1e-4)
 
 
-def test_the_score_of_bm25_is_explained_by_its_words(dataset: Path) -> None:
-    asked: list[str | Path] = ["search", "green tea", "--dataset", dataset, "--mode", "bm25"]
-    shown = run(*asked, "--top-k", "1", "--explain")
-    told = re.search(r"sum s = ([\d.]+), score = s / \(s \+ ([\d.]+)\)", shown)
-    score = re.search(r"1\. \w+: ([\d.]+) = bm25", shown)
-    assert told is not None
-    assert score is not None
-    total, half = map(float, told.groups())
-    assert total / (total + half) == pytest.approx(float(score[1]), abs=1e-4)
-
-
-def test_nothing_found_is_said(dataset: Path) -> None:
-    shown = run("search", "zeppelin", "--dataset", dataset, "--mode", "bm25")
-    assert shown == "nothing in drinks matches 'zeppelin'\n"
-
-
 def test_a_filter_that_no_document_meets_is_told_from_a_query_that_nothing_matches(
     dataset: Path,
 ) -> None:
@@ -138,7 +121,6 @@ def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
     ("arguments", "words"),
     [
         (["search", ""], "the query is empty"),
-        (["search", "tea", "--top-k", "0"], "top_k must be from 1 to 100, got 0"),
         (
             ["search", "tea", "--embedder", "onnx:x", "--dataset", "notes"],
             "has no model.onnx",

@@ -1,17 +1,15 @@
 """Which embedder is used, and that each has an index of its own."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 import assay
-from assay.progress import Progress, silent
 from assay.search import embedding
 from assay.search import index as index_module
-from assay.search.embedding import EmbedderSettings, Vectors
+from assay.search.embedding import EmbedderSettings
 from assay.search.index import open_retriever, open_store
 
 DATASET = assay.Dataset(
@@ -22,27 +20,9 @@ DATASET = assay.Dataset(
 )
 
 
-class OtherEmbedder(WordEmbedder):
-    """Vectors that share nothing with those of `WordEmbedder`."""
-
-    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
-        return -super().embed(texts, progress)
-
-
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
-def test_two_embedders_have_two_indexes() -> None:
-    with open_retriever(DATASET, embedder=WordEmbedder("one")) as one:
-        first = [hit.doc_id for hit in one.search("green tea", mode="dense")]
-    with open_retriever(DATASET, embedder=OtherEmbedder("two")) as two:
-        two.search("green tea", mode="dense")
-    counting = WordEmbedder("one")
-    with open_retriever(DATASET, embedder=counting) as again:
-        assert counting.seen == []  # nothing had to be embedded again
-        assert [hit.doc_id for hit in again.search("green tea", mode="dense")] == first
 
 
 def test_each_embedder_has_its_own_collection_also_of_a_name_that_a_user_chose(
@@ -73,13 +53,6 @@ def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(
     assert header["config"]["embedder"] == "ollama:m"
     assert header["embedder"] == "words of a test"
     assert header["retriever"] == {"mode": "dense", "bm25": "k1=1.2, b=0.75, language=english"}
-
-
-def test_an_evaluation_with_bm25_records_its_settings(tmp_path: Path) -> None:
-    run = assay.evaluate("builtin:bm25", DATASET, bm25="k1=0.9", out=tmp_path / "runs")
-    header = json.loads(run.folder.header_file.read_text())
-    assert header["retriever"] == {"mode": "bm25", "bm25": "k1=0.9, b=0.75, language=english"}
-    assert header["embedder"] is None
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

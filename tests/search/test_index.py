@@ -15,8 +15,6 @@ from assay.errors import SearchError
 from assay.search import MODES
 from assay.search import index as index_module
 from assay.search.array_store import ArrayStore
-from assay.search.bm25 import Bm25Index
-from assay.search.chunks import document_vectors
 from assay.search.embedding import VectorCache
 from assay.search.index import IndexReport, build_index, open_retriever
 from assay.search.store import Store
@@ -130,23 +128,6 @@ def test_chunks_are_shown_as_they_were_split(store: Store, embedder: WordEmbedde
     assert split.doc_id == "long"
     assert split.total_chunks > 1
     assert split.text.startswith("title")  # which was split with its text
-
-
-def test_a_document_counts_once_in_bm25_however_many_chunks_it_has(
-    store: Store, embedder: WordEmbedder
-) -> None:
-    """An IDF over chunks would rank by how documents were split."""
-    with indexed(store, embedder) as retriever:
-        ((hit, why),) = retriever.explain("saffron", 1, mode="bm25")
-    assert hit.total_chunks > 1
-    assert why.terms == {"saffron": Bm25Index(DOCUMENTS).search("saffron", 1)[0][1]}
-
-
-def test_document_vectors_are_those_of_the_index(store: Store, embedder: WordEmbedder) -> None:
-    built(store, DOCUMENTS, embedder)
-    embedder.seen.clear()
-    assert document_vectors(DOCUMENTS, embedder).shape == (5, 512)
-    assert embedder.seen == []
 
 
 def test_a_corpus_on_the_disk_is_indexed_by_several_processes(

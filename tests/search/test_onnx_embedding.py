@@ -19,12 +19,9 @@ from assay.errors import SearchError, UsageError
 from assay.search import onnx_embedding
 from assay.search.embedding import EmbedderSettings, TokenCounter, open_embedder
 from assay.search.onnx_embedding import (
-    MAX_TOKENS,
     MODEL_HASHES,
     MODEL_PACKAGE,
-    TOKENS_IN_A_BATCH,
     OnnxEmbedder,
-    batches_by_length,
     open_builtin,
     open_folder,
     pooled,
@@ -128,12 +125,6 @@ def test_several_threads_get_what_one_gets(builtin: OnnxEmbedder) -> None:
     assert np.array_equal(alone, together)
 
 
-def test_what_stands_behind_the_limit_changes_nothing(builtin: OnnxEmbedder) -> None:
-    start = "tea " * MAX_TOKENS
-    one, other = builtin.embed([f"{start} coffee", f"{start} taxes and law"])
-    assert np.array_equal(one, other)
-
-
 def test_tokens_are_counted_beyond_the_limit(builtin: OnnxEmbedder) -> None:
     assert builtin.count_tokens(["tea", "tea " * 1000, ""]) == [1, 1000, 0]
 
@@ -146,16 +137,6 @@ CHARACTERS = st.sampled_from("abc .,'-  \x85\x0b\x1c\u2028\u00a0\u3000\u0301\ufe
 def test_words_that_are_looked_up_have_the_tokenizers_counts(text: str) -> None:
     whole = len(TOKENIZER.encode(strip_controls(text), add_special_tokens=False).ids)
     assert COUNTER([text]) == COUNTER([text]) == [whole]
-
-
-def test_batches_hold_rows_of_equal_length_and_few_tokens() -> None:
-    lengths = [256, 3, 250, 7, 4, 256, 100] * 20
-    batches = list(batches_by_length(lengths))
-    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
-    for batch in batches:
-        (length,) = {lengths[row] for row in batch}
-        assert len(batch) == 1 or len(batch) * length <= TOKENS_IN_A_BATCH
-    assert lengths[batches[-1][-1]] == 3
 
 
 def test_pooling_and_prompts_come_from_the_folder(folder: Path, builtin: OnnxEmbedder) -> None:

@@ -20,8 +20,8 @@ from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.search import index
 from assay.search.embedding import Vectors
-from assay.search.index import build_index, configured_store
-from assay.search.qdrant import FailoverClient, ServerStore, connect, server_errors
+from assay.search.index import build_index
+from assay.search.qdrant import FailoverClient, ServerStore, connect
 from assay.search.retriever import Retriever
 from assay.targets.builtin import BuiltinAgent
 from assay.targets.protocol import AgentAnswer
@@ -140,15 +140,6 @@ def test_a_cluster_without_a_leader_is_asked_to_write_again(
     assert (seen, len(pauses)) == (["a", "b", "a", "b", "a"], 2)
 
 
-def test_a_full_disk_is_told_with_what_to_do() -> None:
-    said = b'{"status": {"error": "No space left on device: WAL buffer size"}}'
-    with (
-        pytest.raises(SearchError, match=r"No space left.*a disk of the server is full: free"),
-        server_errors("http://here"),
-    ):
-        raise _refusal(500, said)
-
-
 def test_a_key_is_needed_where_the_server_wants_one_and_never_told(
     tmp_path: Path, embedder: WordEmbedder
 ) -> None:
@@ -159,22 +150,6 @@ def test_a_key_is_needed_where_the_server_wants_one_and_never_told(
             with pytest.raises(SearchError, match="QDRANT_API_KEY") as caught:
                 indexed(ServerStore(server.url, "test", api_key=key), embedder)
             assert "wrong-key" not in str(caught.value)
-
-
-def test_settings_of_a_cluster_are_passed_through(
-    qdrant_server: QdrantServer,
-    embedder: WordEmbedder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
-    monkeypatch.setenv("QDRANT_SHARD_NUMBER", "2")
-    monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "1")
-    store = configured_store("sharded")
-    build_index(corpus(), embedder, store)
-    params: Any = QdrantClient(qdrant_server.url).get_collection("sharded").config.params
-    assert (params.shard_number, params.replication_factor) == (2, 1)
-    with indexed(store, embedder) as retriever:
-        assert retriever.search("tea", 1)[0].doc_id == "tea"
 
 
 def test_copies_need_as_many_nodes(qdrant_server: QdrantServer, embedder: WordEmbedder) -> None:

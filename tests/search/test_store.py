@@ -1,21 +1,17 @@
 """The metric of a corpus: what titles and their own texts differ in is damped."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.search.samples import WordEmbedder, corpus, indexed
+from tests.search.samples import WordEmbedder
 
 from assay.data import Document
 from assay.progress import Progress, silent
-from assay.search.array_store import ArrayStore
-from assay.search.bm25 import Bm25Index
 from assay.search.embedding import VectorCache, Vectors
-from assay.search.index import build_index
-from assay.search.store import CorpusMetric, IndexKey, Manifest, fit_metric
+from assay.search.store import CorpusMetric, fit_metric
 
 TOPICS = ("tea", "bread", "music", "rain")
 STYLE = 4
@@ -76,14 +72,6 @@ def _damping(metric: CorpusMetric) -> Vectors:
     return np.asarray(np.eye(8) - (axes.T * lost) @ axes, np.float32)
 
 
-def test_vectors_keep_length_one_alone_or_together(tmp_path: Path) -> None:
-    metric = fitted(documents(), tmp_path)
-    vectors = StyleEmbedder().embed(["tea", "bread and butter and jam"])
-    together = metric.apply(vectors)
-    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
-    assert np.allclose(metric.apply(vectors[0]), together[0], atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "some",
     [documents(titled=False), documents(7), [*documents(9), *documents(40, titled=False)[9:]], []],
@@ -105,32 +93,3 @@ def test_titles_that_are_the_whole_texts_damp_nothing(tmp_path: Path) -> None:
 
 def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
     assert fitted(documents(), tmp_path) == fitted(documents()[::-1], tmp_path)
-
-
-def test_queries_and_documents_are_compared_in_the_metric(tmp_path: Path) -> None:
-    """A short query is as far from every text by its style: the metric brings the topic out."""
-    embedder, store = StyleEmbedder(), ArrayStore(tmp_path / "index", "c")
-    with indexed(store, embedder, documents()) as retriever:
-        for mode in ("dense", "hybrid"):
-            hits = retriever.search("tea", 10, mode=mode)
-            assert {int(hit.doc_id) % 4 for hit in hits} == {0}
-        best = retriever.search("tea", 1, mode="dense")[0]
-    metric = fitted(documents(), tmp_path)
-    texts = [f"{one.title} {one.text}".strip() for one in documents() if one.id == best.doc_id]
-    query, document = (metric.apply(one) for one in embedder.embed(["tea", *texts]))
-    assert best.score == pytest.approx(float(query @ document), abs=1e-5)
-
-
-def test_it_is_fitted_again_when_the_corpus_changes(tmp_path: Path) -> None:
-    embedder, store = StyleEmbedder(), ArrayStore(tmp_path / "index", "c")
-    for count, is_fitted in ((7, False), (40, True)):
-        data = corpus(documents(count))
-        build_index(data, embedder, store)
-        index = store.open(IndexKey(data.corpus_fingerprint, "style"), lambda: Bm25Index([]))
-        assert index is not None
-        assert bool(index.manifest.metric.kept) is is_fitted
-
-
-def test_a_manifest_reads_what_it_wrote() -> None:
-    manifest = Manifest(IndexKey("corpus", "words"), 3, CorpusMetric("", []))
-    assert Manifest.from_json(json.loads(json.dumps(manifest.as_json())), "here") == manifest

@@ -56,15 +56,4 @@ def test_vectors_name_limit_and_prompts_are_those_of_the_library(seen: dict[str,
 def test_a_full_device_gets_smaller_batches(seen: dict[str, Any]) -> None:
     assert seen["out_of_memory"] == {"rows": 40, "batches": [40, 20, 10, 10, 10, 10]}
     assert "does not fit into the memory" in seen["hopeless"]["error"]
-
-
-def test_what_cannot_be_used_is_refused(seen: dict[str, Any]) -> None:
-    assert "finds no such device" in seen["no_gpu"]
     assert "cannot be loaded" in seen["no_model"]
-
-
-def test_a_run_records_its_embedder_and_the_index_is_its_own(seen: dict[str, Any]) -> None:
-    assert seen["header"]["embedder"] == seen["name"]
-    assert seen["header"]["retriever"]["mode"] == "dense"
-    assert seen["indexes"]
-    assert all(name.startswith("drinks-") for name in seen["indexes"])

@@ -23,17 +23,6 @@ def test_a_text_is_embedded_once(tmp_path: Path, embedder: WordEmbedder) -> None
     assert np.array_equal(first, WordEmbedder().embed(TEXTS))
 
 
-def test_a_text_that_comes_twice_among_many_is_not_called_damaged(
-    tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture
-) -> None:
-    cache = VectorCache(tmp_path / "vectors")
-    texts = [*(f"text {number}" for number in range(600)), "text 0"]
-    cache.embed(texts, embedder)
-    cache.embed(texts, embedder)
-    assert len(embedder.seen) == 600
-    assert not caplog.messages
-
-
 def test_what_was_done_before_a_failure_is_kept(tmp_path: Path, embedder: WordEmbedder) -> None:
     texts = [f"text {i}" for i in range(25)]
 
@@ -47,14 +36,6 @@ def test_what_was_done_before_a_failure_is_kept(tmp_path: Path, embedder: WordEm
         VectorCache(tmp_path / "vectors").embed(texts, Failing(texts_at_once=10))
     VectorCache(tmp_path / "vectors").embed(texts, embedder)
     assert embedder.seen == texts[20:]
-
-
-def test_progress_counts_what_was_cached(tmp_path: Path, embedder: WordEmbedder) -> None:
-    cache = VectorCache(tmp_path / "vectors")
-    cache.embed(["a", "b"], embedder)
-    told: list[tuple[int, int | None]] = []
-    cache.embed(["a", "b", "c"], embedder, lambda _what, done, total: told.append((done, total)))
-    assert told == [(3, 3)]
 
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 100, None])

@@ -17,7 +17,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-import assay
 from assay.errors import AssayError
 from assay.search.embedding import EmbedderSettings, open_embedder
 from assay.search.torch_embedding import TorchEmbedder
@@ -93,48 +92,27 @@ def out_of_memory(embedder: TorchEmbedder, most: int) -> dict[str, Any]:
         embedder._model, embedder._batch = model, before
 
 
-def refusal(*arguments: str) -> str:
-    try:
-        open_embedder(EmbedderSettings(*arguments))
-    except AssayError as error:
-        return str(error)
-    return ""
-
-
 def main() -> None:
-    home = Path(sys.argv[1])
-    folder = home / "tiny model"
+    folder = Path(sys.argv[1]) / "tiny model"
     make_model(folder)
     embedder = open_embedder(EmbedderSettings(f"st:{folder}", device="cpu"))
     assert isinstance(embedder, TorchEmbedder)
     theirs = SentenceTransformer(str(folder), device="cpu").encode(texts(), prompt="")
-    ours = embedder.embed(texts())
-    documents = [assay.Document(word, word, f"{word} and water.") for word in WORDS]
-    dataset = assay.Dataset(
-        "drinks",
-        documents={one.id: one for one in documents},
-        queries={"1": assay.Query("1", "green tea"), "2": assay.Query("2", "bread")},
-        judgments={"test": {"1": {"tea": 1}, "2": {"bread": 1}}},
-    )
-    run = assay.evaluate("builtin:dense", dataset, embedder=f"st:{folder}", out=home / "runs")
-    header = json.loads(run.folder.header_file.read_text())
-    print(
-        json.dumps(
-            {
-                "name": embedder.name,
-                "prompts": [embedder.prompts.query, embedder.prompts.document],
-                "max_tokens": embedder.max_tokens,
-                "cosine": float((ours * theirs).sum(1).min()),
-                "none": embedder.embed([]).shape,
-                "out_of_memory": out_of_memory(embedder, 16),
-                "hopeless": out_of_memory(embedder, 0),
-                "no_gpu": refusal(f"st:{folder}", "cuda") if not torch.cuda.is_available() else "",
-                "no_model": refusal("st:" + str(home / "missing")),
-                "header": {key: header[key] for key in ("embedder", "retriever")},
-                "indexes": sorted(one.name for one in (home / "cache/assay/index").iterdir()),
-            }
-        )
-    )
+    try:
+        refused = open_embedder(EmbedderSettings(f"st:{folder.parent / 'missing'}")).name
+    except AssayError as error:
+        refused = str(error)
+    found = {
+        "name": embedder.name,
+        "prompts": [embedder.prompts.query, embedder.prompts.document],
+        "max_tokens": embedder.max_tokens,
+        "cosine": float((embedder.embed(texts()) * theirs).sum(1).min()),
+        "none": embedder.embed([]).shape,
+        "out_of_memory": out_of_memory(embedder, 16),
+        "hopeless": out_of_memory(embedder, 0),
+        "no_model": refused,
+    }
+    print(json.dumps(found))
 
 
 main()

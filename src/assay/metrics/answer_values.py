@@ -1,7 +1,4 @@
-"""What a report says about answers: `assay.answers` computes these values, a run keeps them.
-
-They are apart from what computes them, so that a run without answers imports none of that.
-"""
+"""What a report says about answers: `assay.answers` computes these values, a run keeps them."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -71,7 +68,7 @@ class JudgeCall(StoredModel):
 
 
 class Difference(StoredModel):
-    """What an answer says in place of what a source says, and where it has that from.
+    """What an answer says in place of what a source says.
 
     `kind` is number, unit, date, time, name, polarity or opposite; `origin` is the source, another
     document shown, or nowhere.
@@ -126,11 +123,9 @@ class Quadrants(StoredModel):
 
 
 class DiagnosisReport(StoredModel):
-    """Whose fault the wrong answers are, in a sentence and in points.
-
-    `points` are percentage points of correctness that would be gained if a component never failed.
-    `from_memory` counts right answers that are also right without any document. `tried` is whether
-    counterfactual runs were asked for.
+    """Whose fault the wrong answers are. `points` of correctness, in percent, would be gained if a
+    component never failed. `from_memory` counts right answers that are also right without any
+    document. `tried`: whether counterfactual runs were asked for.
     """
 
     sentence: str
@@ -146,11 +141,9 @@ class DiagnosisReport(StoredModel):
 
 
 class JudgeControls(StoredModel):
-    """What a judge said about texts whose right verdict is known.
-
-    These are references against themselves (`same`), against others (`different`), and with one
-    thing changed (`altered`). `alterable` is how many near misses could be made; None if that was
-    not tried. `failure` says why this judge is not believed; a report does not keep it.
+    """What a judge said about references against themselves (`same`), against others, and with one
+    thing changed (`altered`; `alterable` is how many could be made, None if that was not tried).
+    `failure` says why this judge is not believed; a report does not keep it.
     """
 
     same: int

@@ -1,11 +1,6 @@
 """Audits another evaluator's report: do its figures follow from its own retrieved lists?
 
-    report = read_report(json.loads(text))
-    audit_report(report, dataset.judgments_in("test")).claims[0].flaws  # () if the figure is right
-
-Evaluators of this kind are known to take the ideal ranking from the retrieved documents, to
-credit repeats and to drop failed queries, each of which raises the mean. So a claim is recomputed
-correctly and in each wrong way, and the simplest way that gives the claimed figure is named.
+A claim is recomputed correctly and in each known wrong way; the simplest that gives it is named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,9 +71,8 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class ClaimAudit:
-    """`flaws` reproduce the claim: none of them if it is right, None if nothing reproduces it.
-
-    `own_mean` is the mean of the report's own per-query figures, if it has them.
+    """`flaws` reproduce the claim: () if it is right, None if nothing does. `own_mean` is that of
+    the report's own per-query figures, if it has them.
     """
 
     metric: Metric
@@ -96,9 +90,8 @@ class ClaimAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """`failed` counts the queries that failed or have no row; they are among `queries`.
-
-    `unjudged` are queries of the report without a relevant document; they are not counted.
+    """`failed` counts the queries that failed or have no row; they are among `queries`. `unjudged`
+    have no relevant document and are not counted.
     """
 
     claims: tuple[ClaimAudit, ...]
@@ -243,7 +236,8 @@ def _audit_claim(report: ForeignReport, lists: _Lists, metric: Metric) -> ClaimA
     own = [row.claimed[metric.key] for row in lists.rows if metric.key in row.claimed]
     # Half a unit of the last digit that the report prints: of many figures, and two digits at
     # least, because JSON drops trailing zeros, so that 1.0 may well have been 1.0000.
-    printed = 0.5 * 10.0 ** -max(2, *map(_decimals, (*report.claims.values(), *own)))
+    written = (f"{value:.12f}".rstrip("0") for value in (*report.claims.values(), *own))
+    printed = 0.5 * 10.0 ** -max(2, *(len(one.partition(".")[2]) for one in written))
     return ClaimAudit(
         metric=metric,
         claimed=report.claims[metric],
@@ -331,7 +325,3 @@ def _text(value: Any) -> str | None:
 def _positive(value: Any) -> int | None:
     """A count; data parts of A2A turn 5 into 5.0."""
     return int(value) if _is_figure(value) and value >= 1 else None
-
-
-def _decimals(value: float) -> int:
-    return min(12, len(f"{value:.12f}".rstrip("0").partition(".")[2]))

@@ -1,10 +1,6 @@
-"""Figures of rankings, answers and searches by name, and which direction is better.
+"""Figures of rankings, answers and searches by name: what each counts, which direction is better.
 
-    parse_figure("ndcg@5")             # a Metric
-    parse_figure("hallucination rate").higher_is_better  # False
-
-What a figure of answers counts is here as well, so that reports of runs without answers can be
-written and read without importing what computes them.
+They are apart from what computes them, so that a run without answers imports none of that.
 """
 
 from collections.abc import Mapping
@@ -35,8 +31,8 @@ JUDGED_METRICS: Mapping[str, str] = {
     "judged_faithfulness": "sentences that the judge finds supported by the cited documents",
 }
 
-# What follows from whether answers are correct. Correctness alone pays for guessing, because a
-# wrong answer costs no more than none: the score is that of CRAG (Yang et al. 2024).
+# Correctness alone pays for guessing, as a wrong answer costs no more than none: the score is that
+# of CRAG (Yang et al. 2024).
 OUTCOME_METRICS: Mapping[str, str] = {
     "truthfulness": "1 for a right answer, 0 for none, -1 for a wrong one",
     "hallucination_rate": "wrong answers with a claim that nothing shown supports; lower is better",

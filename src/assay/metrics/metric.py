@@ -4,7 +4,6 @@ Other packages add metrics by entry points of the group `assay.metrics`, see `pe
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -63,10 +62,7 @@ def _find_definition(name: str) -> _Definition | None:
 
 @dataclass(frozen=True, repr=False)
 class Metric:
-    """One measure of a ranked list, between 0 and 1; its repr is its id, `nDCG@10`.
-
-    Write `nDCG @ 10` or `parse_metric("ndcg@10")`. Metrics are values: equal ones have equal
-    hashes, so they are keys of dictionaries.
+    """One measure of a ranked list, between 0 and 1: `nDCG @ 10` or `parse_metric("ndcg@10")`.
 
     Attributes:
         name: The metric without its cut-off: `nDCG`, `Recall`, `nDCG(gain=exp)`.
@@ -127,14 +123,6 @@ class Metric:
         """One value for each list. `ideal` must hold the same queries in the same order."""
         self.require_cutoff()
         return self._definition.formula(ranked, ideal, self.cutoff)
-
-    def ceiling(self, grades: Mapping[str, int], *, depth: int | None = None) -> float:
-        """The best value that any list could reach for these judgments of one query.
-
-        `depth` is how many documents the list may hold, if that is less than the cut-off.
-        """
-        ideal = GradedLists.ideal([grades])
-        return float(self.measure(ideal.top(depth), ideal)[0])
 
     @property
     def depth(self) -> int | None:

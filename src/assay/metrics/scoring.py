@@ -1,11 +1,8 @@
-"""Scores of ranked lists against judgments, query by query.
+"""Scores of ranked lists: `assay.score` for people, `score_rankings` for evaluations."""
 
-`score` is for people: it takes the forms of runs and judgments that are in use, and refuses
-anything else with a message. `score_rankings` is for evaluations, whose input is typed already.
-"""
-
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -55,24 +52,15 @@ class Violations:
         return [example for example in self.examples if example.kind == kind]
 
     @staticmethod
-    def joined(parts: Sequence["Violations"]) -> "Violations":
-        """The violations of several batches, in their order."""
-        counts = {kind: np.concatenate([part.counts[kind] for part in parts]) for kind in KINDS}
-        return Violations(counts, _first_examples(parts))
-
-    @staticmethod
-    def summed(trials: Sequence["Violations"]) -> "Violations":
-        """The violations of several trials of the same queries."""
-        counts = {kind: np.sum([trial.counts[kind] for trial in trials], axis=0) for kind in KINDS}
-        return Violations(counts, _first_examples(trials))
-
-
-def _first_examples(parts: Sequence[Violations]) -> tuple[Violation, ...]:
-    return tuple(
-        example
-        for kind in KINDS
-        for example in [e for part in parts for e in part.examples_of(kind)][:_EXAMPLES]
-    )
+    def merged(parts: Sequence["Violations"], *, trials: bool = False) -> "Violations":
+        """Those of several batches, or of several trials of the same queries."""
+        counts = {kind: [part.counts[kind] for part in parts] for kind in KINDS}
+        joined = {k: np.sum(c, axis=0) if trials else np.concatenate(c) for k, c in counts.items()}
+        examples = (
+            [example for part in parts for example in part.examples_of(kind)][:_EXAMPLES]
+            for kind in KINDS
+        )
+        return Violations(joined, tuple(chain.from_iterable(examples)))
 
 
 class Means(dict[str, float]):
@@ -91,10 +79,7 @@ class Means(dict[str, float]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores:
-    """What `score` returns: the value of each metric for each query.
-
-    `scores["ndcg@10"]` or `scores[nDCG @ 10]` is the mean of a metric; `means` holds all of them,
-    `by_query` gives the values of one metric, and `rows` one dictionary for each query.
+    """What `score` returns: `scores["ndcg@10"]` or `scores[nDCG @ 10]` is the mean of a metric.
 
     Attributes:
         query_ids: The queries that count, in the order of the qrels.
@@ -115,26 +100,11 @@ class Scores:
 
     @property
     def means(self) -> Mapping[Any, float]:
-        """The mean of each metric over the queries: a dictionary, by name as reports have it.
-
-        Its keys are `ndcg@10`, `recall@10`; other spellings and metric objects find them too.
-        """
+        """The mean of each metric by name; other spellings and metric objects find them too."""
         return Means({metric.slug: self.mean(metric) for metric in self.values})
 
     def __getitem__(self, metric: str | Metric) -> float:
         return self.mean(self._require(metric))
-
-    def __contains__(self, metric: object) -> bool:
-        try:
-            return as_metric(metric) in self.values
-        except UsageError:
-            return False
-
-    def __iter__(self) -> Iterator[Metric]:
-        return iter(self.values)
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def __repr__(self) -> str:
         count = len(self.query_ids)
@@ -148,22 +118,19 @@ class Scores:
 
     def rows(self) -> list[dict[str, Any]]:
         """`{"query_id": ..., "ndcg@10": ...}` for each query: what `pandas.DataFrame` takes."""
-        columns = {metric.slug: values.tolist() for metric, values in self.values.items()}
+        names = ["query_id", *(metric.slug for metric in self.values)]
+        columns = (values.tolist() for values in self.values.values())
         return [
-            {"query_id": query_id, **{name: values[place] for name, values in columns.items()}}
-            for place, query_id in enumerate(self.query_ids)
+            dict(zip(names, row, strict=True)) for row in zip(self.query_ids, *columns, strict=True)
         ]
 
     def mean(self, metric: Metric) -> float:
         """The mean of a metric over the queries."""
-        values = self.values[metric]
-        # 0 for no queries: nothing was found, and a report must stay valid JSON.
-        return float(values.mean()) if values.size else 0.0
+        return _mean(self.values[metric])
 
     def mean_ceiling(self, metric: Metric) -> float:
         """The mean of the best values that any ranking could reach."""
-        ceilings = self.ceilings[metric]
-        return float(ceilings.mean()) if ceilings.size else 0.0
+        return _mean(self.ceilings[metric])
 
     @staticmethod
     def joined(parts: Sequence["Scores"]) -> "Scores":
@@ -172,20 +139,18 @@ class Scores:
             [query_id for part in parts for query_id in part.query_ids],
             {m: np.concatenate([part.values[m] for part in parts]) for m in parts[0].metrics},
             {m: np.concatenate([part.ceilings[m] for part in parts]) for m in parts[0].metrics},
-            Violations.joined([part.violations for part in parts]),
+            Violations.merged([part.violations for part in parts]),
         )
 
     @staticmethod
     def averaged(trials: Sequence["Scores"]) -> "Scores":
         """Several trials of the same queries as one: each value is the mean over the trials."""
-        first, *others = trials
-        if not others:
-            return first
+        first = trials[0]
         return Scores(
             first.query_ids,
             {m: np.mean([trial.values[m] for trial in trials], axis=0) for m in first.metrics},
             first.ceilings,
-            Violations.summed([trial.violations for trial in trials]),
+            Violations.merged([trial.violations for trial in trials], trials=True),
         )
 
     def _require(self, metric: str | Metric) -> Metric:
@@ -194,6 +159,11 @@ class Scores:
             measured = ", ".join(map(repr, self.values))
             raise UsageError(f"{wanted} was not measured; these were: {measured}")
         return wanted
+
+
+def _mean(values: Floats) -> float:
+    # 0 for no queries: nothing was found, and a report must stay valid JSON.
+    return float(values.mean()) if values.size else 0.0
 
 
 def score(
@@ -267,11 +237,7 @@ def score_rankings(
     top_k: int | None = None,
     returned: Mapping[str, int] | None = None,
 ) -> Scores:
-    """Score every query of `judgments` that has a relevant document; one without a ranking gets 0.
-
-    `known` are the ids that exist; `top_k` is how many the agent was asked for; `returned` how many
-    it sent, if not all of them were kept. Nothing is checked: `score` does that for people.
-    """
+    """As `score`, for typed input. `returned`: how many ids were sent, if not all were kept."""
     for metric in metrics:
         metric.require_cutoff()
     query_ids = [query_id for query_id, grades in judgments.items() if has_relevant(grades)]
@@ -333,7 +299,7 @@ def _parse_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
         if isinstance(value, str | bytes) or not isinstance(value, Collection):
             raise ValueError(
                 f"query {query!r} has no judgments, got {value!r:.60}; qrels are "
-                '{"q1": {"d1": 2, "d2": 0}}, or {"q1": {"d1", "d2"}} for grades of 1'
+                '{"q1": {"d1": 2}}, or {"q1": {"d1", "d2"}} for grades of 1'
             )
         require_string_ids(query, value)
         grades = value if isinstance(value, Mapping) else dict.fromkeys(value, 1)
@@ -363,33 +329,23 @@ class Inspector:
         kept = ids if self.top_k is None else ids[: self.top_k]
         self._note("surplus", query_id, ids[len(kept) :], max(returned, len(ids)) - len(kept))
         # Nearly every list is clean: two set operations settle it, without a loop over its ids.
-        distinct = set(kept)
-        if len(distinct) == len(kept) and self._knows_all(distinct):
+        distinct, known = set(kept), self.known
+        is_known = known is None or (
+            distinct <= known
+            if isinstance(known, Set)
+            else all(doc_id in known for doc_id in distinct)
+        )
+        if len(distinct) == len(kept) and is_known:
             self._note("duplicate", query_id, ())
             self._note("unknown", query_id, ())
             return kept
-        return self._with_holes(query_id, kept)
-
-    def _knows_all(self, ids: set[str]) -> bool:
-        if self.known is None:
-            return True
-        if isinstance(self.known, Set):
-            return ids <= self.known
-        return all(doc_id in self.known for doc_id in ids)
-
-    def violations(self) -> Violations:
-        """All that was found so far."""
-        counts = {kind: np.array(self._counts[kind], dtype=np.int64) for kind in KINDS}
-        return Violations(counts, tuple(e for kind in KINDS for e in self._examples[kind]))
-
-    def _with_holes(self, query_id: str, ids: Sequence[str]) -> list[str | None]:
         # A duplicate or an unknown id keeps its rank and earns nothing. Closing the gap would raise
         # everything after it, so an agent could pad its list with invented ids at no cost.
         seen: set[str] = set()
         wrong: dict[Kind, list[str]] = {"duplicate": [], "unknown": []}
         places: list[str | None] = []
-        for doc_id in ids:
-            is_unknown = self.known is not None and doc_id not in self.known
+        for doc_id in kept:
+            is_unknown = known is not None and doc_id not in known
             if doc_id in seen:
                 wrong["duplicate"].append(doc_id)
             elif is_unknown:
@@ -399,6 +355,11 @@ class Inspector:
         for kind, faulty in wrong.items():
             self._note(kind, query_id, faulty)
         return places
+
+    def violations(self) -> Violations:
+        """All that was found so far."""
+        counts = {kind: np.array(self._counts[kind], dtype=np.int64) for kind in KINDS}
+        return Violations(counts, tuple(e for kind in KINDS for e in self._examples[kind]))
 
     def _note(
         self, kind: Kind, query_id: str, ids: Sequence[str], count: int | None = None

@@ -1,10 +1,5 @@
 """What an agent's searches were worth, from the ids that each of them showed.
 
-    evidence = [{"d1"}, {"d4", "d9"}]
-    path = Trajectory(shown=[["d1", "d2"], ["d4"]], returned=["d4"], evidence=evidence)
-    path.curve()     # [0.5, 1.0]: the share of the evidence seen after each search
-    path.figures()   # {"evidence_recall": 1.0, "redundancy": 0.0, "kept": 0.5, "calls": 2, ...}
-
 Evidence is a list of groups: every group is needed, and any member of a group satisfies it. With
 plain judgments each relevant document is a group.
 """
@@ -43,7 +38,7 @@ def found_share(ids: Collection[str], evidence: Groups) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One attempt at a question: the ids of each search, and what the agent made of them.
+    """Trajectory(shown=[["d1", "d2"], ["d4"]], returned=["d4"], evidence=[{"d1"}, {"d4", "d9"}])
 
     `tokens` are those that each search showed; `cited` counts as kept beside `returned`.
     """
@@ -111,20 +106,18 @@ def best_order(seen: Collection[str], grades: Mapping[str, int]) -> list[str]:
 
 
 def split_variance(values: NDArray[np.float64]) -> tuple[float, float, str]:
-    """The variance of questions, that of the trials of one question, and what to have more of.
-
-    `values` has a row for each question and a column for each trial. It is a one-way random effects
-    model.
+    """The variance of questions (rows), that of the trials of one question (columns), and what to
+    have more of, by a one-way random effects model.
     """
     questions, trials = values.shape
     within = float(values.var(axis=1, ddof=1).mean()) if trials > 1 else 0.0
     means = float(values.mean(axis=1).var(ddof=1)) if questions > 1 else 0.0
     between = max(0.0, means - within / trials)
-    if within < 1e-12:  # rounding of equal scores
-        return between, within, "trials do not differ: one is enough"
-    if within / trials < between:
-        return between, within, "more questions, not more trials"
     advice = "more trials: one question differs between trials more than questions differ"
+    if within < 1e-12:  # rounding of equal scores
+        advice = "trials do not differ: one is enough"
+    elif within / trials < between:
+        advice = "more questions, not more trials"
     return between, within, advice
 
 

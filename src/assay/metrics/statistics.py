@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -24,10 +24,9 @@ _POWER, _ALPHA = 0.8, 0.05
 _SAME = 1e-12
 
 # Up to a few thousand values every resample is drawn value by value. Beyond that, values that are
-# almost equal are drawn together: how often a bin of them occurs in a resample is multinomial, so
-# its counts are drawn at once, and the spread inside the bins, which that leaves out, is added back
-# as the normal noise it sums to. A resample then costs the same for a thousand queries and for a
-# million.
+# almost equal are drawn together: how often a bin of them occurs is multinomial, and the spread
+# inside the bins is added back as the normal noise it sums to. A resample then costs the same for a
+# thousand queries and for a million.
 #
 # Values drawn for one interval: fewer resamples of more queries, whose interval is narrow already.
 _DRAWS = 10_000_000
@@ -36,8 +35,6 @@ _DIRECT_LIMIT = _DRAWS // _MIN_ROUNDS
 _BINS = 256
 # Values that are drawn together, of one resample or several: 2 MB.
 _AT_ONCE = 2**18
-# Up to so many values, 8 MB of weights are kept for the next metric of the same run.
-_KEPT_LIMIT = 4 * _AT_ONCE // _MAX_ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +96,8 @@ def summarize(values: ArrayLike, *, seed: int = 0, bounds: Bounds = SCORES) -> S
     """The mean with a 95% interval that holds for few queries too: see `bounded_means`.
 
     `std` is the population figure (ddof 0). No queries give zeros, not NaN, which JSON lacks.
-
-    Parameters:
-        values: one for each query.
-        seed: of the resamples.
-        bounds: the lowest and the highest value that a query can have, whether or not one of
-            these has it. None if there are no such ends: the interval is then that of
-            `compare_paired`, as for values that lie outside.
+    `bounds`: the lowest and highest value that a query can have; without them, or with a value
+    outside, the interval is that of `compare_paired`.
     """
     array = finite(values)
     if array.size == 0:
@@ -140,10 +132,9 @@ def below(bound: float | None, ceiling: float) -> float | None:
 def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedResult:
     """Whether b scores differently from a on the same queries, given in the same order.
 
-    The interval of the difference comes from the percentile bootstrap, widened for few queries.
-    The p-value is that of the two-sided randomization test, which Smucker, Allan and Carterette
-    2007 recommend over the Wilcoxon and sign tests: under the null hypothesis the two labels of
-    each query could be swapped.
+    The interval is that of the percentile bootstrap, widened for few queries. The p-value is that
+    of the two-sided randomization test, which swaps the two labels of each query at random
+    (recommended by Smucker, Allan and Carterette 2007).
     """
     first, second = _paired(a, b)
     if first.size == 0:
@@ -178,10 +169,8 @@ def _paired(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, float | None]:
-    """The mean of scores from 0 to 1 over sets of queries that count the same, and its interval.
-
-    The sets are what they are: only the queries of each are a sample. The interval of a single set
-    is that of `summarize`, and None if a set has fewer than two queries.
+    """The mean of scores from 0 to 1 over sets of queries that count the same, and its interval,
+    which is None if a set has fewer than two queries. Only the queries of each set are a sample.
     """
     arrays = [finite(values) for values in strata]
     if not all(array.size for array in arrays):
@@ -191,10 +180,8 @@ def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, 
 
 
 def compare_strata(strata: Sequence[tuple[ArrayLike, ArrayLike]], *, seed: int = 0) -> float:
-    """The p-value of `compare_paired` over several sets of queries that count the same.
-
-    Each pair has the scores of a and b on the same queries of one set. Labels are swapped query by
-    query.
+    """The p-value of `compare_paired` over several sets of queries that count the same; each pair
+    has the scores of a and b on the queries of one set.
     """
     differences = [second - first for first, second in (_paired(a, b) for a, b in strata)]
     total = sum(stratum.size for stratum in differences)
@@ -216,10 +203,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> float | None:
-    """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
-
-    None if it does not exist: both always say the same one thing, so that chance alone agrees
-    everywhere. An undecided verdict, None, is a third category.
+    """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less; None if both
+    always say the same one thing. An undecided verdict, None, is a third category.
     """
     n = len(labels)
     agreed = sum(v == y for v, y in zip(verdicts, labels, strict=True)) / n
@@ -229,9 +214,8 @@ def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> flo
 
 
 def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
-    """Agreement of two graders beyond chance, with quadratic weights (Cohen 1968).
-
-    Grades are places on one scale. None without grades, and if both always give the same one.
+    """Agreement of two graders beyond chance, with quadratic weights (Cohen 1968); None without
+    grades, and if both always give the same one.
     """
     if not first:
         return None
@@ -242,21 +226,16 @@ def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
 
 
 def min_queries(comparisons: int = 1) -> int:
-    """With fewer queries, no difference is significant at 0.05, however large it is.
-
-    The randomization test of n queries has no p-value below 2 / 2**n, which `holm` multiplies by
-    up to the number of comparisons.
-    """
+    """With fewer queries, no difference is significant at 0.05, however large it is."""
+    # The randomization test of n queries has no p-value below 2 / 2**n, which `holm` multiplies.
     return math.floor(math.log2(comparisons / _ALPHA)) + 2
 
 
 def queries_needed(std_of_differences: float, difference: float, comparisons: int = 1) -> int:
-    """How many queries a paired two-sided test needs to find a true mean difference above 0.
-
-    At a power of 0.8 and a significance of 0.05, which the first step of `holm` divides by the
-    number of comparisons. The normal approximation with its correction for the t distribution, as
-    in Sakai 2016, "Topic set size design"; never less than `min_queries`.
+    """How many queries a paired two-sided test needs to find a true mean difference above 0, at a
+    power of 0.8 and a significance of 0.05 (Sakai 2016, "Topic set size design").
     """
+    # The first step of `holm` divides the significance by the number of comparisons.
     critical = NormalDist().inv_cdf(1 - _ALPHA / comparisons / 2)
     reach = critical + NormalDist().inv_cdf(_POWER)
     by_power = math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2)
@@ -311,9 +290,8 @@ def _interval(values: Floats, seed: int) -> Interval:
     n = values.size
     if n < 2:
         return None, None
-    # Plain percentiles are too narrow by sqrt((n-1)/n) and know nothing of Student's t: the tails
-    # are those that would give the t interval if the means were normal (Hesterberg 2015, "What
-    # teachers should know about the bootstrap", section 5.3).
+    # The tails are those that would give the t interval if the means were normal (Hesterberg 2015,
+    # "What teachers should know about the bootstrap", section 5.3).
     reach = student_t(n - 1, _TAIL) * math.sqrt(n / (n - 1))
     tail = 0.5 * math.erfc(reach / math.sqrt(2))  # of the normal distribution
     low, high = np.quantile(bootstrap_means(values, seed), [tail, 1 - tail])
@@ -365,14 +343,22 @@ def bounded_means(values: Floats, seed: int) -> tuple[Floats, Floats]:
     # The quantiles of the one bound the true mean from below and of the other from above (Gaffke
     # 2005; Learned-Miller and Thomas 2019), which plain resampling of few values does not: it
     # cannot show what was not seen. For hits and misses this is the Clopper-Pearson interval.
-    if values.size <= _KEPT_LIMIT:
-        drawn, weights, joining = _kept_weights(values.size, seed)
-        sums = np.concatenate([part @ values for part in drawn])
+    rng = np.random.default_rng(seed)
+    rounds = resample_count(values.size)
+    if values.size > _DIRECT_LIMIT:
+        means, counts, lost = _binned(values)
+        drawn = rng.standard_gamma(counts, (rounds, counts.size))
+        weights = drawn.sum(axis=1)
+        noise = rng.normal(0.0, np.sqrt(lost), rounds)
+        sums = np.clip(drawn @ means + noise, 0.0, weights)
     else:
-        rng = np.random.default_rng(seed)
-        rounds = resample_count(values.size)
-        sums, weights = _weighted_sums(values, rounds, rng)
-        joining = rng.standard_exponential(rounds)
+        sums, weights = np.empty(rounds), np.empty(rounds)
+        step = _AT_ONCE // values.size
+        for start in range(0, rounds, step):
+            drawn = rng.standard_exponential((min(step, rounds - start), values.size))
+            sums[start : start + step] = drawn @ values
+            weights[start : start + step] = drawn.sum(axis=1)
+    joining = rng.standard_exponential(rounds)
     return sums / (weights + joining), (sums + joining) / (weights + joining)
 
 
@@ -391,33 +377,6 @@ def flipped_means(differences: Floats, seed: int) -> Floats:
         heads = rng.integers(0, 2, (min(step, rounds - start), moving.size), dtype=np.uint8)
         sums[start : start + step] = (heads * 2.0 - 1.0) @ moving
     return sums / differences.size
-
-
-@lru_cache(maxsize=4)
-def _kept_weights(size: int, seed: int) -> tuple[list[Floats], Floats, Floats]:
-    """The weights of `size` values, their sums, and those of the query that is added."""
-    rng = np.random.default_rng(seed)
-    drawn = rng.standard_exponential((_MAX_ROUNDS, size))
-    step = _AT_ONCE // size
-    parts = [drawn[start : start + step] for start in range(0, _MAX_ROUNDS, step)]
-    return parts, drawn.sum(axis=1), rng.standard_exponential(_MAX_ROUNDS)
-
-
-def _weighted_sums(values: Floats, rounds: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Sums of the values with exponential weights, and the sums of the weights."""
-    if values.size > _DIRECT_LIMIT:
-        means, counts, lost = _binned(values)
-        drawn = rng.standard_gamma(counts, (rounds, counts.size))
-        weights = drawn.sum(axis=1)
-        noise = rng.normal(0.0, np.sqrt(lost), rounds)
-        return np.clip(drawn @ means + noise, 0.0, weights), weights
-    sums, weights = np.empty(rounds), np.empty(rounds)
-    step = _AT_ONCE // values.size
-    for start in range(0, rounds, step):
-        drawn = rng.standard_exponential((min(step, rounds - start), values.size))
-        sums[start : start + step] = drawn @ values
-        weights[start : start + step] = drawn.sum(axis=1)
-    return sums, weights
 
 
 def _binned(values: Floats) -> tuple[Floats, Integers, float]:

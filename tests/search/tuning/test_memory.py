@@ -44,10 +44,6 @@ def test_documents_with_the_same_queries_are_one_bundle() -> None:
     assert len({int(one) for one in label}) == 3
 
 
-def test_unjudged_documents_stay_alone() -> None:
-    assert bundles_of([0, 1], documents=5).sizes.tolist().count(1) == 3
-
-
 @pytest.mark.parametrize(("threshold", "together"), [(0.6, True), (0.7, False)])
 def test_nearly_the_same_queries_are_enough(threshold: float, together: bool) -> None:
     # Two of three queries in common.
