@@ -268,8 +268,7 @@ def latency_dots(dots: Sequence[tuple[float, float, str, str]]) -> Markup:
     """One dot a query: when it was asked, how long it took, what it says, where it leads."""
     times, taken = [dot[0] for dot in dots], [dot[1] for dot in dots]
     low, high = max(min(taken), 1e-3), max([*taken, 1e-3])
-    wide = high / low > 50
-    up = Scale(low if wide else 0, high * 1.1, _HEIGHT - _BOTTOM, _TOP, logarithmic=wide)
+    up = Scale(low, high * 1.1, _HEIGHT - _BOTTOM, _TOP, logarithmic=True)
     across = Scale(min(times), max(times), _LEFT + 8, _WIDTH - _RIGHT)
     parts = _grid(up, across.start, across.end, partial(_axis_words, LATENCY))
     parts += _axis(across, up.start, lambda value: f"{value:g}", "seconds into the run")
@@ -440,7 +439,7 @@ def trend_chart(trend: TargetTrend) -> Markup:
 
 
 def _height_scale(trend: TargetTrend, shown: Sequence[TrendSeries]) -> Scale:
-    name, wide = trend.figure, False
+    name = trend.figure
     points = [found for series in shown for found in series.points]
     values = [found.values[name] for found in points]
     ends = [end for v in values for end in (v.mean, v.low, v.high) if end is not None]
@@ -452,10 +451,8 @@ def _height_scale(trend: TargetTrend, shown: Sequence[TrendSeries]) -> Scale:
         room = max(0.08 * (high - low), 0.005)
         low, high = max(0.0, low - room), min(1.0, high + room)
     else:
-        known = [end for end in ends if end > 0]
-        wide = bool(known) and high / min(known) > 50
-        low, high = (min(known) / 1.3 if wide else 0.0), high * 1.1 or 1.0
-    return Scale(low, high, _TREND_BOTTOM, _TREND_TOP, logarithmic=wide)
+        low, high = 0.0, high * 1.1 or 1.0
+    return Scale(low, high, _TREND_BOTTOM, _TREND_TOP)
 
 
 def _axis_words(name: str, value: float) -> str:
@@ -520,13 +517,11 @@ def _series_lines(
     ends = [
         (x, up(v.low), up(v.high)) for x, v in values if v.low is not None and v.high is not None
     ]
-    if len(ends) > _MAX_BARS:
-        parts = [band(ends, f"series-{color}")]
-    else:
-        parts = [line(x, low, x, high, f"bar-interval series-{color}") for x, low, high in ends]
+    bars = [line(x, low, x, high, f"bar-interval series-{color}") for x, low, high in ends]
+    drawn = [band(ends, f"series-{color}")] if len(ends) > _MAX_BARS else bars
     faint = "" if series.current else " earlier"
     means = [(x, up(value.mean)) for x, value in values]
-    return [*parts, path("polyline", means, f"joined series-{color}{faint}")]
+    return [*drawn, path("polyline", means, f"joined series-{color}{faint}")]
 
 
 def _run_labels(points: Sequence[RunLine], name: str, across: Scale, up: Scale) -> list[str]:

@@ -5,18 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import shorten
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.metrics.figures import AnswerFigure, parse_figure
+from assay.metrics.figures import parse_figure
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import (
     count,
-    difference,
     duration,
     figure,
-    interval,
-    p_value,
     with_interval,
 )
-from assay.report.terminal import gate_verdict, verdict
+from assay.report.terminal import comparison_rows, gate_verdict, verdict
 from assay.run.models import Comparison, Report, RunHeader
 
 # Not in any XML document, not even escaped.
@@ -24,12 +21,7 @@ _FORBIDDEN = re.compile("[^\\t\\n\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010
 
 
 def render_junit(report: Report, name: str) -> bytes:
-    """One test case a gate, and one for the run itself: an error if it did not complete.
-
-    Parameters:
-        report: the figures of the run.
-        name: the name of the run's folder.
-    """
+    """One test case a gate, and one for the run itself: an error if it did not complete."""
     seconds = f"{report.summary.total_time_seconds:.3f}"
     suite = _suite(f"{report.target.title} on {report.dataset.name} {report.dataset.split}")
     suite.set("timestamp", _xml(report.started))
@@ -81,13 +73,7 @@ def _xml(text: str) -> str:
 
 
 def render_markdown(report: Report, header: RunHeader, name: str) -> str:
-    """Headline, gates, scores and comparison, short enough for the page of a pull request.
-
-    Parameters:
-        report: the figures of the run.
-        header: where the run comes from.
-        name: the name of the run's folder.
-    """
+    """Headline, gates, scores and comparison of the run `name`, short enough for a pull request."""
     return "\n\n".join(_paragraphs(report, header, name)) + "\n"
 
 
@@ -131,14 +117,18 @@ def _paragraphs(report: Report, header: RunHeader, name: str) -> Iterator[str]:
         yield from _comparison(report.comparison)
     elif report.config.compare_to:
         yield f"No earlier run of {markdown_text(report.config.compare_to)} to compare with."
-    yield _origin(header, name)
+    shown, git = printable(" ".join(name.split())).replace("`", "'"), header.repository
+    words = [f"label {header.label}" if header.label else ""]
+    words.append(" ".join(filter(None, (git.branch, git.short_commit))))
+    words.append(f"assay {header.versions.get('agent-assay', '')}")
+    yield ", ".join([f"Run `{shown}`", *map(markdown_text, filter(None, words))]) + "."
 
 
-def _scores(report: Report) -> Iterator[tuple[str, str]]:
-    for name, row in report.statistics.items():
-        yield str(parse_figure(name)), with_interval(row.mean, row.low, row.high)
-    for name, each in (report.answers.statistics if report.answers else {}).items():
-        yield str(AnswerFigure(name)), with_interval(each.mean, each.low, each.high)
+def _scores(report: Report) -> list[tuple[str, str]]:
+    return [
+        (str(parse_figure(name)), with_interval(row.mean, row.low, row.high))
+        for name, row in report.figures.items()
+    ]
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
@@ -146,43 +136,18 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     if a == b:
         a, b = "before", "now"
     names = markdown_text(a), markdown_text(b)
-    rows = [
-        (
-            str(parse_figure(name)),
-            figure(row.mean_a),
-            figure(row.mean_b),
-            difference(row.difference),
-            interval(row.low, row.high),
-            p_value(row.p_adjusted),
-        )
-        for name, row in comparison.metrics.items()
-    ]
+    rows = [cells[:-1] for cells in comparison_rows(comparison)]
     yield _table(("metric", *names, "difference", "95% interval", "p (Holm)"), rows)
     yield markdown_text(verdict(comparison, a=a, b=b))
     for warning in comparison.warnings:
         yield f"Note: {markdown_text(warning)}"
     if comparison.worse:
         metric = parse_figure(next(iter(comparison.metrics)))
-        losses = [
-            (
-                markdown_text(shorten(row.query_text, 100, placeholder="…") or row.query_id),
-                figure(row.a),
-                figure(row.b),
-            )
-            for row in comparison.worse
-        ]
+        losses = []
+        for row in comparison.worse:
+            text = shorten(row.query_text, 100, placeholder="…") or row.query_id
+            losses.append((markdown_text(text), figure(row.a), figure(row.b)))
         yield _table((f"largest losses in {metric}", *names), losses)
-
-
-def _origin(header: RunHeader, name: str) -> str:
-    shown = printable(" ".join(name.split())).replace("`", "'")
-    words = [f"Run `{shown}`"]
-    if header.label:
-        words.append(f"label {markdown_text(header.label)}")
-    git = header.repository
-    words.append(markdown_text(" ".join(filter(None, (git.branch, git.short_commit)))))
-    words.append(markdown_text(f"assay {header.versions.get('agent-assay', '')}"))
-    return ", ".join(filter(None, words)) + "."
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -14,10 +14,9 @@ from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.metric import MRR, Recall, nDCG, parse_metric
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
-from assay.run.answers import AnswerStatistic
 from assay.run.comparison import ComparedRun, compare_with_each
 from assay.run.folder import RunFolder
-from assay.run.models import Comparison, Report, RunHeader, Statistic
+from assay.run.models import Comparison, Report, RunHeader
 
 Format = Literal["csv", "markdown", "latex", "trec", "parquet", "jsonl"]
 Cell = str | float | int | list[str] | None
@@ -66,12 +65,6 @@ class ExportedRun:
         """What a table calls it: its label, or else its target."""
         return self.header.label or self.report.target.title
 
-    @property
-    def figures(self) -> dict[str, Statistic | AnswerStatistic]:
-        """Its figures of rankings, then of answers, by the names that reports have for them."""
-        answers = self.report.answers
-        return {**self.report.statistics, **(answers.statistics if answers else {})}
-
 
 def figures_of(
     runs: Sequence[ExportedRun], given: Sequence[str] = (), *, few: bool = False
@@ -84,11 +77,12 @@ def figures_of(
     if given:
         names = [parse_figure(text).slug for text in given]
         for run in runs:
-            if missing := [name for name in names if name not in run.figures]:
-                has = ", ".join(run.figures)
+            if missing := [name for name in names if name not in run.report.figures]:
+                has = ", ".join(run.report.figures)
                 raise UsageError(f"run {run.folder.name!r} has no {missing[0]}; it has: {has}")
         return names
-    shared = [name for name in runs[0].figures if all(name in run.figures for run in runs)]
+    every = [run.report.figures for run in runs]
+    shared = [name for name in every[0] if all(name in figures for figures in every)]
     if not shared:
         raise UsageError("the runs have no metric in common; run them with the same --top-k")
     usual = [name for name in shared if _is_usual(name)] if few else []
@@ -121,7 +115,7 @@ def run_rows(runs: Sequence[ExportedRun], figures: Sequence[str]) -> Iterator[Ro
             "latency_p50_ms": report.latency_ms.p50,
         }
         for name in figures:
-            if found := run.figures.get(name):
+            if found := report.figures.get(name):
                 row |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
         yield row
 
@@ -221,7 +215,7 @@ def write_paper_table(
     differing += [set()] * (len(runs) - len(differing))
     rows = [[escaped(run.system)] for run in runs]
     for name in figures:
-        parsed, means = parse_figure(name), [run.figures[name].mean for run in runs]
+        parsed, means = parse_figure(name), [run.report.figures[name].mean for run in runs]
         best = figure(max(means, key=lambda mean: improvement(parsed, mean)))
         for row, mean, different in zip(rows, means, differing, strict=True):
             shown = figure(mean)  # what reads the same as the best is as good

@@ -23,9 +23,8 @@ from assay.metrics.metric import parse_metric
 from assay.metrics.statistics import Estimate, student_t
 from assay.net.json import is_extreme
 from assay.net.redact import printable
-from assay.run.answers import AnswerStatistic
 from assay.run.folder import RunFolder
-from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState, Statistic
+from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState
 from assay.run.report_file import read_scores
 from assay.run.title import COST_TAG, described_settings
 from assay.text import parse_time
@@ -305,9 +304,8 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
 def _with_report(line: RunLine, report: Report) -> RunLine:
     metric, score = next(iter(report.statistics.items()))
     answers, latency = report.answers, report.latency_ms
-    statistics: dict[str, Statistic | AnswerStatistic] = {**report.statistics}
-    statistics |= answers.statistics if answers else {}
-    values = {name: Estimate(row.mean, row.low, row.high) for name, row in statistics.items()}
+    figures = report.figures.items()
+    values = {name: Estimate(row.mean, row.low, row.high) for name, row in figures}
     answered = report.summary.successful_queries > 0
     if answered:
         values |= {LATENCY: Estimate(latency.p50), SLOW: Estimate(latency.p95)}

@@ -25,7 +25,7 @@ from assay.metrics.statistics import PairedResult
 from assay.net.json import parse_json
 from assay.net.redact import mask_secrets
 from assay.privacy import is_private
-from assay.run.answers import AnswersReport, ViolationCount
+from assay.run.answers import AnswersReport, AnswerStatistic, ViolationCount
 from assay.run.config import RunConfig
 
 FORMAT = 2  # Of `run.json` and `report.json`; read as 0 from files that have no number
@@ -463,6 +463,11 @@ class Report(StoredModel):
         """The first metric, nDCG at the depth that the agent was asked for."""
         name, statistic = next(iter(self.statistics.items()))
         return parse_metric(name), statistic
+
+    @property
+    def figures(self) -> dict[str, Statistic | AnswerStatistic]:
+        """Its figures of rankings, then of answers, by name."""
+        return {**self.statistics, **(self.answers.statistics if self.answers else {})}
 
     @property
     def gates_passed(self) -> bool:

@@ -158,7 +158,7 @@ async def act_on_chosen(request: Request) -> Response:
 
 def _table(ui: Ui, names: Sequence[str]) -> bytes:
     runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
-    figures = list(dict.fromkeys(name for run in runs for name in run.figures))
+    figures = list(dict.fromkeys(name for run in runs for name in run.report.figures))
     stream = io.BytesIO()
     write_rows(run_rows(runs, figures), "csv", stream, run_columns(figures))
     return stream.getvalue()
