@@ -76,7 +76,7 @@ def environment(*folders: Path) -> Environment:
     shared = (
         *(numbers.interval, numbers.share, numbers.p_value, charts.whisker, charts.change_bar),
         *(terminal.verdict, terminal.answer_lines, terminal.search_lines),
-        *(anchor, verdict_word, ratings),
+        *(anchor, verdict_word, ratings, command_of),
     )
     jinja.globals |= {function.__name__: function for function in shared}
     jinja.globals |= {
@@ -157,9 +157,8 @@ class JudgedDocuments:
 
     def grades(self, query_id: str) -> Mapping[str, int]:
         """The judgments of a query, as far as they are known."""
-        if self.dataset is None or self.split not in self.dataset.judgments:
-            return {}
-        return self.dataset.judgments[self.split].get(query_id, {})
+        judgments = self.dataset.judgments.get(self.split, {}) if self.dataset else {}
+        return judgments.get(query_id, {})
 
     def relevant(self, query_id: str) -> list[str]:
         """The relevant documents of a query, best first."""
@@ -174,17 +173,17 @@ class JudgedDocuments:
     def title(self, doc_id: str) -> str:
         """The title of a document, or the start of its text; empty if neither is known."""
         document = self._document(doc_id)
-        return (document.title or " ".join(document.text[:60].split())) if document else ""
+        return document.title or " ".join(document.text[:60].split())
 
     def text(self, doc_id: str) -> str:
         """The text of a document, cut to an excerpt in a file."""
-        document = self._document(doc_id)
-        text = document.text if document else ""
+        text = self._document(doc_id).text
         is_whole = self.excerpt is None or len(text) <= self.excerpt
         return text if is_whole else f"{text[: self.excerpt]}…"
 
-    def _document(self, doc_id: str) -> Document | None:
-        return self.dataset.documents.get(doc_id) if self.dataset else None
+    def _document(self, doc_id: str) -> Document:
+        found = self.dataset.documents.get(doc_id) if self.dataset else None
+        return found or Document(doc_id, "", "")
 
     def exists(self, doc_id: str) -> bool:
         """Whether the data set has a document of this id; True if nobody knows."""
@@ -212,23 +211,17 @@ class JudgedDocuments:
     ) -> list[tuple[str, int, list[str]]]:
         """Relevant documents that one ranking has and another has not.
 
-        Each with the rank that it had and the words of the query that it contains.
+        Each with the rank that it had and the words of the query that it contains, by their stems.
         """
         grades, kept = self.grades(query_id), set(after[: self.top_k])
-        return [
-            (doc_id, rank, self._matched(query, doc_id))
-            for rank, doc_id in enumerate(before[: self.top_k], start=1)
-            if grades.get(doc_id, 0) > 0 and doc_id not in kept
-        ]
-
-    def _matched(self, query: str, doc_id: str) -> list[str]:
-        """The words of a query that a document has, by their stems."""
-        document = self._document(doc_id)
-        if document is None:
-            return []
-        has = {stem(word) for word in words(f"{document.title} {document.text}")}
         asked = dict.fromkeys(word for word in words(query) if not is_stop(word))
-        return [word for word in asked if stem(word) in has]
+        found = []
+        for rank, doc_id in enumerate(before[: self.top_k], start=1):
+            if grades.get(doc_id, 0) > 0 and doc_id not in kept:
+                document = self._document(doc_id)
+                has = {stem(word) for word in words(f"{document.title} {document.text}")}
+                found.append((doc_id, rank, [word for word in asked if stem(word) in has]))
+        return found
 
     def facts(self, row: AnswerRow) -> list[tuple[str, bool | None]]:
         """The key facts of an answer, and whether it states each; None if nobody knows."""
@@ -356,20 +349,7 @@ class QueryFigures:
 
 @dataclass(frozen=True)
 class RunPage:
-    """What the templates of a run read.
-
-    Attributes:
-        name: the name of the run's folder.
-        report: every figure of the run.
-        header: `run.json`, for commit, branch and label.
-        figures: what was collected of its rows.
-        docs: grades, titles and texts.
-        answers: the rows of the answers.
-        server: whether links lead to other pages.
-        cause: how the first call failed.
-        searches: the figures of each question's searches, least evidence first.
-        steps: the searches for a question, those of the first trial.
-    """
+    """What the templates of a run read."""
 
     name: str
     report: Report
@@ -377,9 +357,10 @@ class RunPage:
     figures: QueryFigures
     docs: JudgedDocuments
     answers: Sequence[AnswerRow] = ()
-    server: bool = False
-    cause: str = ""
-    searches: Sequence[SearchRow] = ()
+    server: bool = False  # whether links lead to other pages
+    cause: str = ""  # how the first call failed
+    searches: Sequence[SearchRow] = ()  # least evidence first
+    # The searches for a question, those of the first trial.
     steps: Callable[[str], Sequence[SearchStep]] = lambda query_id: ()
 
     @classmethod
@@ -449,11 +430,6 @@ class RunPage:
         return asked | {row.query_id: row.query_text for row in self.answers}
 
     @property
-    def command(self) -> str:
-        """The command that makes this run again."""
-        return command_of(self.report.config)
-
-    @property
     def settings(self) -> tuple[dict[str, str], dict[str, str]]:
         """What the run was made with, and the settings that were left at their defaults."""
         usual = shown_settings(RunConfig(target=""))
@@ -501,12 +477,10 @@ def shown_settings(config: RunConfig) -> dict[str, str]:
     shown = {}
     for name, setting in settings().items():
         value = getattr(config, name)
+        text = "not set" if value is None else setting.format(value).replace("\n", ", ")
         if isinstance(value, bool):
-            shown[name] = "yes" if value else "no"
-        elif value is None:
-            shown[name] = "not set"
-        else:
-            shown[name] = setting.format(value).replace("\n", ", ") or "none"
+            text = "yes" if value else "no"
+        shown[name] = text or "none"
     return shown
 
 

@@ -70,25 +70,15 @@ class DocumentCount(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparePage:
-    """What the templates of a comparison read; the first of `sides` is the reference.
-
-    Attributes:
-        sides: the runs.
-        labels: what to call each.
-        comparisons: of each further run with the first.
-        chosen: which of the comparisons is shown query by query.
-        figure: what queries are compared by.
-        docs: grades, titles and texts.
-        server: whether links lead to other pages.
-    """
+    """What the templates of a comparison read; the first of `sides` is the reference."""
 
     sides: Sequence[ComparedRun]
-    labels: Sequence[str]
-    comparisons: Sequence[Comparison]
-    chosen: int
-    figure: ReportFigure
+    labels: Sequence[str]  # what to call each
+    comparisons: Sequence[Comparison]  # of each further run with the first
+    chosen: int  # which of the comparisons is shown query by query
+    figure: ReportFigure  # what queries are compared by
     docs: JudgedDocuments
-    server: bool = False
+    server: bool = False  # whether links lead to other pages
 
     def choose(self, chosen: int, metric: str = "") -> "ComparePage":
         """The same runs, with another one as b, or compared by another metric."""
@@ -120,11 +110,6 @@ class ComparePage:
     def label_of(self, side: ComparedRun) -> str:
         """What to call one of the runs."""
         return next(n for own, n in zip(self.sides, self.labels, strict=True) if own is side)
-
-    @property
-    def targets(self) -> list[str]:
-        """The targets of a and b, each once."""
-        return list(dict.fromkeys(side.report.target.title for side in (self.a, self.b)))
 
     def score(self, side: ComparedRun, query_id: str) -> float | None:
         """The figure of one query; None if the run has none."""
