@@ -8,7 +8,7 @@ from tests.run.test_trend import point
 
 from assay.metrics.statistics import Estimate
 from assay.report import charts
-from assay.report.charts import MAX_LABELS, Scale, date_ticks, figure_title, trend_chart
+from assay.report.charts import MAX_LABELS, Scale, date_ticks, trend_chart
 from assay.run.listing import COST, LATENCY, RunLine
 from assay.run.trend import build_trend
 
@@ -53,15 +53,6 @@ def test_a_dot_leads_to_its_query_and_is_better_above_the_diagonal() -> None:
     assert rows[0][0].text == "a <b>"  # the largest difference first
     lower = parse(charts.scatter(DOTS[:1], ("x", "y"), higher_is_better=False))
     assert next(lower.iter("circle")).get("class") == "query worse"
-
-
-def test_negative_scores_have_their_place() -> None:
-    root = parse(charts.scatter([(-1.0, 0.0, "a", ""), (0.0, 1.0, "b", "")], ("x", "y"), (-1, 1)))
-    (left, low), (middle, high) = (
-        (float(each.get("cx", "")), float(each.get("cy", ""))) for each in root.iter("circle")
-    )
-    assert left < middle
-    assert high < low
 
 
 def test_bars_are_as_high_and_as_wide_as_the_counts() -> None:
@@ -150,12 +141,6 @@ def test_any_number_of_runs_can_be_drawn(number: int, figure: str) -> None:
     root = drawn(number, figure)
     assert "nan" not in ElementTree.tostring(root, "unicode")
     assert len(of_class(root, "point")) == number
-
-
-def test_titles_of_figures_are_for_people() -> None:
-    assert [figure_title(each) for each in (LATENCY, "ndcg@5", "fact_recall")] == [
-        *("Median latency", "nDCG@5", "Fact recall"),
-    ]
 
 
 @pytest.mark.parametrize("days", [0.001, 0.02, 0.2, 1, 3, 10, 30, 90, 400, 4000])

@@ -55,13 +55,6 @@ def test_a_run_that_failed_is_an_error_and_passes_no_gate(
     assert "**no query was answered**" in page
 
 
-@pytest.mark.parametrize("state", ["target lost", "not judged", "interrupted"])
-def test_the_trouble_of_a_run_is_named(run: Run, state: str) -> None:
-    report = run.report.model_copy(update={"state": state})
-    assert report.failure_reason == f"the run did not complete: {state}"
-    assert run.report.failure_reason is None
-
-
 def test_the_markdown_has_gates_scores_and_origin_and_keeps_its_tables(run: Run) -> None:
     page = render_markdown(run.report, run.folder.read_header(), run.name)
     lines = page.splitlines()
@@ -126,18 +119,6 @@ def test_verdicts_are_on_stderr_also_with_json(
     json.loads(done.stdout)
     assert ElementTree.parse("out/junit.xml").getroot()[0].get("failures") == "1"
     assert Path("summary.md").read_text().startswith("### builtin:bm25 on notes test\n")
-
-
-def test_the_summary_of_a_github_step_is_appended_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    summary = tmp_path / "summary"
-    summary.write_text("before\n")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    done = CliRunner().invoke(app, ["eval", "builtin:bm25", *NOTES, "--markdown", str(summary)])
-    assert done.exit_code == 0, done.output
-    assert summary.read_text().startswith("before\n### builtin:bm25")
 
 
 def test_a_target_that_cannot_be_reached_is_an_error_in_the_files_for_ci(

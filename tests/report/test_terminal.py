@@ -10,13 +10,11 @@ from assay.metrics.statistics import PairedResult
 from assay.report.ci import render_markdown
 from assay.report.numbers import figure, interval
 from assay.report.terminal import (
-    ScoreLine,
     gate_verdict,
     plain_text,
     query_texts,
     render_comparison,
     render_report,
-    scores_table,
     verdict,
 )
 from assay.run.models import Comparison, GateResult, UnseenQueries
@@ -108,14 +106,6 @@ def test_a_run_that_stopped_says_so(hostile_run: Run, plain_run: Run) -> None:
     assert "not seen" not in words_of(plain_run, unseen_queries=none)  # of an older run
 
 
-def test_a_latency_of_nothing_is_not_shown(plain_run: Run) -> None:
-    latency = plain_run.report.latency_ms
-    none = latency.model_copy(update={"queries": 0})
-    assert "p50" not in shown(plain_run, latency_ms=none)
-    timeouts = latency.model_copy(update={"timeouts": 2})
-    assert "2 timeouts counted at the limit" in words_of(plain_run, latency_ms=timeouts)
-
-
 def test_answers_have_their_figures_the_judge_and_the_diagnosis(judged_run: Run) -> None:
     answers = judged_run.report.answers
     assert answers is not None
@@ -185,11 +175,6 @@ def test_a_verdict_has_every_significant_change(
 ) -> None:
     found = comparison(**{name: paired(**changes) for name, changes in metrics.items()})
     assert verdict(found).startswith(words)
-
-
-def test_a_table_of_scores_alone() -> None:
-    text = plain_text(scores_table([ScoreLine("nDCG@10", 0.5, None, None, 0.0)]))
-    assert " ".join(text.split()).endswith("nDCG@10 0.5000 – 0.0000 –")
 
 
 def test_a_verdict_without_a_figure_says_why() -> None:

@@ -35,21 +35,6 @@ def test_a_call_survives_its_record(call: Call) -> None:
     assert Call.from_json(call.to_json()) == call
 
 
-def test_a_record_says_how_it_went_and_leaves_out_what_did_not_happen() -> None:
-    assert Call("q", ("d1",), 1.23456, 1, returned=1).to_json() == {
-        "query_id": "q",
-        "status": "ok",
-        "at": 0,
-        "latency_ms": 1.235,
-        "attempts": 1,
-        "doc_ids": ("d1",),
-        "returned": 1,
-    }
-    failed = replace(BAD, at=1.23456).to_json()
-    assert (failed["status"], failed["at"], "returned" in failed) == ("failed", 1.235, False)
-    assert failed["failure"] == {"kind": "timeout", "message": "no answer within 2 s"}
-
-
 def test_a_private_run_keeps_texts_in_memory_and_known_ids_on_disk() -> None:
     private = PrivateTexts({"d1"})
     call = replace(FULL, doc_ids=("d1", "Jane"), citations=("d1",), message="no Jane")

@@ -1,63 +1,34 @@
 from dataclasses import replace
+from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
+from assay import Dataset, evaluate
 from assay.errors import RunError
 from assay.metrics.metric import MRR
 from assay.metrics.statistics import PairedResult, holm, queries_needed
 from assay.run.comparison import ComparedRun, compare_reports, compare_with_each
-from assay.run.models import Comparison, Report, RunHeader
-
-BASE: dict[str, Any] = {
-    "state": "complete",
-    "summary": {
-        "total_queries": 30,
-        "successful_queries": 30,
-        "failed_queries": 0,
-        "success_rate": 1.0,
-        "total_time_seconds": 1.0,
-        "queries_per_second": 30.0,
-    },
-    "metrics": {"ndcg@5": 0.0},
-    "statistics": {
-        "ndcg@5": {
-            **dict.fromkeys(("mean", "median", "std", "min", "max"), 0.0),
-            "low": None,
-            "high": None,
-            "ceiling": 1.0,
-        }
-    },
-    "unseen_queries": None,
-    "gates": [],
-    "failures": {},
-    "failure_examples": {},
-    "violations": {},
-    "latency_ms": dict.fromkeys(("p50", "p90", "p95", "p99", "max"), 0.0),
-    "target": {"name": "t", "protocol": "python", "details": ""},
-    "track": "zero-shot",
-    "dataset": {
-        "name": "d",
-        "fingerprint": "f",
-        "split": "test",
-        "documents": 1,
-        "judged_queries": 30,
-    },
-    "config": {"target": "t"},
-    "started": "2026-11-15T00:00:00+00:00",
-    "versions": {},
-    "planned_queries": 30,
-}
+from assay.run.models import Comparison
 
 
-_SHARED = ("config", "target", "track", "dataset", "started", "versions")
-HEADER = RunHeader.model_validate({name: BASE[name] for name in _SHARED})
+@cache
+def base() -> ComparedRun:
+    """What the runs of these tests have in common."""
+    queries = {f"q{i}": f"query {i}" for i in range(30)}
+    data = Dataset.from_dicts(queries, {each: {"d": 1} for each in queries})
+    with TemporaryDirectory() as out:
+        return ComparedRun.read(
+            evaluate(lambda query, top_k: ["d"], data, out=out, track="zero-shot").folder
+        )
 
 
 def run(values: list[float], key: str = "ndcg_at_5", **changes: Any) -> ComparedRun:
+    report = base().report.model_copy(update={"metrics": {"ndcg@5": 0.0}} | changes)
     scores = {f"q{i}": {key: value} for i, value in enumerate(values)}
-    return ComparedRun("run", Report.model_validate({**BASE, **changes}), HEADER, scores)
+    return replace(base(), report=report, scores=scores, texts={}, references={})
 
 
 def first_of(comparison: Comparison) -> PairedResult:
@@ -101,7 +72,7 @@ def test_what_limits_the_comparison_is_said() -> None:
         HIGH[:20],
         track="trained",
         state="interrupted",
-        dataset=BASE["dataset"] | {"fingerprint": "g"},
+        dataset=base().report.dataset.model_copy(update={"labels": "other"}),
     )
     first, *others = compare_reports(run(LOW), other).warnings
     assert "20 of 20 of b; 10 only in a: q20" in first

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -75,22 +75,6 @@ def test_a_folder_that_cannot_be_written_leaves_nothing_behind(
     ):
         made()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_two_runs_never_share_a_folder(
-    made: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Stopped(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Self:
-            return cls(2026, 1, 31, tzinfo=tz)
-
-    monkeypatch.setattr("assay.run.folder.datetime", Stopped)
-    monkeypatch.setattr("secrets.token_hex", lambda _count: "abcd")
-    first = made()
-    with pytest.raises(RunError, match=r"cannot write run folder .*-abcd: File exists"):
-        made()
-    assert first.read_header().label == "nightly"
 
 
 def test_the_latest_run_is_none_that_was_made_as_a_baseline(

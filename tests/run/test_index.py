@@ -6,21 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from tests.conftest import MakeDataset
 
 from assay import Dataset, evaluate_agent
-from assay.errors import UsageError
 from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
 from assay.run.calls import CallWriter
 from assay.run.folder import RunFolder
 from assay.run.listing import (
     RunIndex,
-    group_lines,
     list_lines,
     newest_of_each_target,
-    parse_search,
     sort_lines,
 )
 from assay.run.trend import oldest_first
@@ -53,35 +49,6 @@ def evaluate(make_dataset: MakeDataset, runs: Path) -> Evaluate:
 @pytest.fixture
 def index(runs: Path) -> RunIndex:
     return RunIndex(runs)
-
-
-def test_runs_are_listed_newest_first_with_their_figures(
-    index: RunIndex, evaluate: Evaluate, runs: Path
-) -> None:
-    index.refresh()
-    assert index.lines() == []
-    names = sorted([evaluate("a", 30), evaluate("b", 3)], reverse=True)
-    index.refresh()
-    assert [line.name for line in index.lines()] == names
-    line = index.get(names[0])
-    assert line is not None
-    head = orjson.loads((runs / names[0] / "report.json").read_bytes())
-    assert (line.mean, line.queries) == (head["metrics"]["ndcg@5"], 30)
-
-
-def test_a_search_narrows_the_list(index: RunIndex, evaluate: Evaluate) -> None:
-    evaluate("apple", 3)
-    pear = evaluate("pear", 3, track="trained")
-    index.refresh()
-
-    def found(text: str) -> list[str]:
-        return [line.name for line in index.lines(parse_search(text))]
-
-    assert found("track:trained") == found("PEAR") == found("target:Pear since:1d") == [pear]
-    assert len(found("")) == 2
-    assert found("%") == found("target:\"x' OR '1'='1\"") == found("gate:failed") == []
-    with pytest.raises(UsageError, match="is not a time"):
-        found("since:soon")
 
 
 def test_new_changed_and_removed_runs_are_noticed(
@@ -135,18 +102,6 @@ def test_a_folder_with_a_name_that_nothing_can_show_is_passed_over(
     shutil.copytree(runs / run, runs / name)
     index.refresh()
     assert [line.name for line in (*list_lines(runs), *index.lines())] == [run, run]
-
-
-def test_a_group_holds_runs_of_one_target_measured_one_way(
-    index: RunIndex, evaluate: Evaluate
-) -> None:
-    names = sorted([evaluate("a", 3), evaluate("a", 30)], reverse=True)
-    evaluate("a", 3, top_k=10)
-    evaluate("b", 3)
-    index.refresh()
-    groups = [[line.name for line in group] for group in group_lines(index.lines())]
-    assert sorted(map(len, groups)) == [1, 1, 2]
-    assert names in groups
 
 
 def test_a_run_is_compared_with_the_previous_one_of_its_kind(
@@ -257,22 +212,6 @@ def test_a_target_that_answered_nothing_has_no_place(
     (board,) = boards(index, runs)
     assert targets(board) == ["a"]
     assert [name.rpartition(".")[2] for name in board.silent] == ["refuses"]
-
-
-def test_a_line_has_the_correctness_of_answers_where_there_is_one(
-    index: RunIndex, evaluate: Evaluate, runs: Path
-) -> None:
-    plain = evaluate("a", 3)
-    answered = evaluate_agent("builtin:bm25", "notes", out=runs, num_queries=10, answers=True)
-    index.refresh()
-    assert answered.report.answers is not None
-    row = answered.report.answers.statistics["correctness"]
-    line, other = index.get(answered.folder.name), index.get(plain)
-    assert line is not None
-    assert other is not None
-    assert line.correctness == row.mean
-    assert line.answers_by
-    assert (other.correctness, other.answers_by) == (None, "")
 
 
 def test_the_run_of_a_process_is_that_of_its_target(

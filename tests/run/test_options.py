@@ -94,12 +94,6 @@ def test_the_command_that_repeats_a_run_names_every_setting() -> None:
     assert [value for flag, value in arguments(FULL) if flag == "--gate"] == list(FULL.gates)
 
 
-def test_settings_without_meaning_are_left_out_of_the_command() -> None:
-    flags = dict(arguments(PLAIN))
-    assert flags["--no-answers"] is None
-    assert not {"--judge", "--judge-set", "--references"} & set(flags)
-
-
 @pytest.mark.parametrize(
     ("field", "text", "message"),
     [

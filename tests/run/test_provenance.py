@@ -66,13 +66,6 @@ def test_a_run_records_its_commit_machine_label_tags_and_note(
     assert b"s3cret" not in run.folder.header_file.read_bytes()
 
 
-def test_a_changed_file_is_dirty(repository: Path) -> None:
-    (repository / "code.py").write_text("x = 2\n")
-    found = read_git(repository, environment=NO_VARIABLES)
-    assert found is not None
-    assert found.dirty is True
-
-
 @pytest.mark.parametrize(
     ("address", "shown"),
     [

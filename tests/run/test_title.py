@@ -30,14 +30,9 @@ def git(branch: str, commit: str = "a" * 40, dirty: bool = False) -> dict[str, A
 @pytest.mark.parametrize(
     ("headers", "names"),
     [
-        ([header("builtin:bm25"), header("purple:hybrid")], ["builtin:bm25", "purple:hybrid"]),
         (
             [header(label="old", git=git("main")), header(label="new", git=git("x", "b" * 40))],
             ["builtin:bm25 (old, main)", "builtin:bm25 (new, x)"],
-        ),
-        (
-            [header(label="a", git=git("main")), header(label="b", git=git("main"))],
-            ["builtin:bm25 (a)", "builtin:bm25 (b)"],
         ),
         (
             [header(), header(config={"bm25": ["b=0.4"], "top_k": 10})],
@@ -80,10 +75,6 @@ def git(branch: str, commit: str = "a" * 40, dirty: bool = False) -> dict[str, A
         (
             [header(), header(started="2026-11-15T08:30:07+00:00")],
             ["builtin:bm25 (2026-11-15 08:30:00)", "builtin:bm25 (2026-11-15 08:30:07)"],
-        ),
-        (
-            [header(label="x" * 200), header(label="y")],
-            [f"builtin:bm25 ({'x' * 59}…)", "builtin:bm25 (y)"],
         ),
     ],
 )

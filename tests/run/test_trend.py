@@ -78,12 +78,6 @@ def test_answers_that_were_judged_in_another_way_are_not_joined_but_their_rankin
     assert joined(*points, figure="correctness") == [["1"], ["2"]]
 
 
-def test_documents_that_changed_alone_are_told_as_such() -> None:
-    points = (point(1, labels="same"), point(2, {"fingerprint": "g"}, labels="same"))
-    (change,) = build_trend(points, "ndcg@5").changes
-    assert change.words == "the documents changed, the judgments did not"
-
-
 def test_another_setting_is_told_and_does_not_break_the_line() -> None:
     points = (
         point(1, settings={"agent": "Finder 1", "reranker": "--reranker a"}),
@@ -96,19 +90,6 @@ def test_another_setting_is_told_and_does_not_break_the_line() -> None:
     ]
 
 
-def test_a_run_that_comes_back_to_an_earlier_sample_is_no_change() -> None:
-    sample = {"seed": 42, "queries": 10}
-    points = [point(n, sample if n % 2 else None) for n in range(6)]
-    assert len(build_trend(points, "ndcg@5").changes) == 1
-
-
 def test_a_run_in_which_nothing_was_answered_has_no_place() -> None:
     trend = build_trend((point(1), point(2, {"failed": 30})), "ndcg@5")
     assert [each.name for each in trend.points] == ["1"]
-
-
-def test_those_that_compare_with_the_newest_run_are_known() -> None:
-    other = {"branch": "other"}
-    points = (point(1, {"fingerprint": "old"}), point(2, other), point(3))
-    trend = build_trend(points, "ndcg@5")
-    assert sorted(each.name for each in trend.comparable) == ["2", "3"]
