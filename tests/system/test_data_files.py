@@ -12,10 +12,10 @@ AGENT = "def find(query, top_k):\n    return ['KB-12', 'KB-1', 'KB-2'][:top_k]\n
 @pytest.mark.parametrize(
     ("rows", "warning"),
     [
-        ("How?,KB-1 KB-2\n", "look like several ids, read as one (write ; between ids): 1, "),
-        ("How?,#NV\n", "look like a missing value (leave the cell empty): 1, '#NV' on line 2"),
-        ("Why?,KB-1\nHow?,n/a\n", "look like a missing value (leave the cell empty): 1, 'n/a' on"),
-        ("How?,-\n", "look like a missing value (leave the cell empty): 1, '-' on line 2"),
+        ("How?,KB-1 KB-2\n", "ids that look like several (write ; between ids), "),
+        ("How?,#NV\n", "or like a missing value: 1, '#NV' on line 2"),
+        ("Why?,KB-1\nHow?,n/a\n", "or like a missing value: 1, 'n/a' on line 3"),
+        ("How?,-\n", "or like a missing value: 1, '-' on line 2"),
         ("Why?,KB-1\nHow?,kb-1\n", "two spellings, which are two documents (write them alike)"),
     ],
 )

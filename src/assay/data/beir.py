@@ -14,7 +14,6 @@ import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from sys import intern
@@ -61,23 +60,8 @@ _JUDGED_DOCUMENTS = ("doc_id", "corpus_id", "docid", "document_id", "pid", "id")
 _GRADES = ("grade", "score", "relevance", "label", "rel")
 
 _Item = TypeVar("_Item", Query, Document)
-
-
-@dataclass(slots=True)
-class DatasetFiles:
-    """The paths of one data set by what they hold, and of its judgments by split."""
-
-    corpus: list[str] = field(default_factory=list)
-    queries: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
-    judged_by: list[str] = field(default_factory=list)
-    qrels: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def all_paths(self) -> list[str]:
-        """Every file that is needed."""
-        judged = chain.from_iterable(self.qrels.values())
-        return [*self.corpus, *self.queries, *self.answers, *self.judged_by, *judged]
+# Paths by what they hold: "corpus", "queries", "answers", "judged_by" and "qrels/SPLIT".
+DatasetFiles = dict[str, list[str]]
 
 
 def read_beir(
@@ -106,38 +90,39 @@ def read_beir(
 
 def sort_files(paths: Iterable[str], name: str, part: str = "") -> DatasetFiles:
     """What each file of a data set holds; `part` is the folder to take of several."""
-    found: dict[str, DatasetFiles] = defaultdict(DatasetFiles)
-    guessed: dict[str, DatasetFiles] = defaultdict(DatasetFiles)
+    found: dict[str, DatasetFiles] = defaultdict(lambda: defaultdict(list))
     for path in sorted(paths):
         if (stem := table_stem(path)) is None:
             continue
         folders = list(PurePosixPath(path).parts[:-1])
-        role, of = _ROLES.get(stem), found
+        role = _ROLES.get(stem)
         if folders and folders[-1] in _ROLES:
             role = role or _ROLES[folders[-1]]
             folders.pop()
         elif folders and folders[-1] in ("data", "default") and (role or stem in _SPLITS):
-            role, of = (role, found) if role else ("qrels", guessed)  # data/test-*.parquet
+            role = role or "guessed"  # data/test-*.parquet
             folders.pop()
-        root = "/".join(folders)
-        if role == "qrels":
-            split = _SPLITS[0] if stem in _ROLES else stem
-            of[root].qrels.setdefault(split, []).append(path)
-        elif role:
-            getattr(found[root], role).append(path)
-    for root, files in found.items():  # beside qrels/test.tsv, data/test.json is something else
-        files.qrels = files.qrels or guessed[root].qrels
+        if role in ("qrels", "guessed"):
+            role += f"/{_SPLITS[0] if stem in _ROLES else stem}"
+        if role:
+            found["/".join(folders)][role].append(path)
+    for files in found.values():  # beside qrels/test.tsv, data/test.json is something else
+        is_judged = any(role.startswith("qrels/") for role in files)
+        for role in [role for role in files if role.startswith("guessed/")]:
+            guessed = files.pop(role)
+            if not is_judged:
+                files[role.replace("guessed", "qrels")] = guessed
     usable = {
         root: files
         for root, files in found.items()
-        if files.queries and (not part or f"/{root}".endswith(f"/{part}"))
+        if "queries" in files and (not part or f"/{root}".endswith(f"/{part}"))
     }
     if len(usable) > 1:
         listed = ", ".join(sorted(usable)[:40])
         raise UsageError(f"{name!r} has several data sets; pass the folder of one of: {listed}")
     if not usable:
         hint = ". Documents without questions: assay data questions makes some"
-        has_corpus = any(files.corpus for files in found.values())
+        has_corpus = any("corpus" in files for files in found.values())
         raise DataError(f"{name}: has no queries; {_NEEDED}{hint if has_corpus else ''}")
     return next(iter(usable.values()))
 
@@ -153,7 +138,7 @@ def table_stem(path: str) -> str | None:
 
 
 def read_files(
-    paths: DatasetFiles, files: Mapping[str, TextFile], name: str, findings: Findings
+    roles: DatasetFiles, files: Mapping[str, TextFile], name: str, findings: Findings
 ) -> Dataset:
     """The data set in these files."""
     documents: Mapping[str, Document] = {}
@@ -161,32 +146,33 @@ def read_files(
     judgments: dict[str, Judgments] = {}
     answers: dict[str, ReferenceAnswer] = {}
     with findings.errors_collected():
-        if paths.corpus:
-            documents = read_documents([files[path] for path in paths.corpus], findings)
+        if "corpus" in roles:
+            documents = read_documents([files[path] for path in roles["corpus"]], findings)
     with findings.errors_collected():
-        asked = [files[path] for path in paths.queries]
+        asked = [files[path] for path in roles["queries"]]
         _collect_files(asked, "queries", _query, findings, queries.setdefault)
-    for split, members in sorted(paths.qrels.items()):
+    for role in sorted(role for role in roles if role.startswith("qrels/")):
         with findings.errors_collected():
             grades: dict[str, dict[str, int]] = {}
-            for file in (files[path] for path in members):
+            for file in (files[path] for path in roles[role]):
                 if table_suffix(Path(file.label)) == ".tsv":  # also of TREC's four columns
                     read_judgments(file, findings, grades)
                     continue
                 for row in findings.sound(read_table(file)):
                     with findings.errors_collected():
                         _add_judgment(row, grades)
-            label = PurePosixPath(members[0]).name
+            label = PurePosixPath(roles[role][0]).name
             if not grades:
                 findings.note("splits without judgments", repr(label))
-            judgments[split] = drop_unknown_queries(grades, label, documents, queries, findings)
+            known = drop_unknown_queries(grades, label, documents, queries, findings)
+            judgments[role.removeprefix("qrels/")] = known
     if not judgments:
         findings.note("data sets without qrels, so no ranking can be measured", repr(name))
-    for path in paths.answers:
+    for path in roles.get("answers", ()):
         with findings.errors_collected():
             answers |= _read_answers(files[path], documents, queries, findings)
     judged_by = ""  # which judgments a model made; data sets of people have no such file
-    for path in paths.judged_by:
+    for path in roles.get("judged_by", ()):
         with findings.errors_collected():
             rows = findings.sound(read_table(files[path]))
             judged_by = next((row.text("judged_by") for row in rows), "")

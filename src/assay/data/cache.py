@@ -44,11 +44,8 @@ class CacheDatabase:
     """A table in the cache, in SQLite: several processes may write at once, and a crash leaves it
     intact. A damaged file is set aside and a new one started: everything in it can be made again.
 
-    Attributes:
-        path: The file.
-        what: What messages call it.
-        table: The SQL that creates the table if it is missing.
-        failure: The exception if the file cannot be used.
+    `what` is its name in messages, `table` the SQL that creates the table if it is missing, and
+    `failure` the exception if the file cannot be used.
     """
 
     path: Path

@@ -99,15 +99,7 @@ class ReferenceAnswer:
 class Dataset:
     """Documents, queries and relevance judgments: what an evaluation needs.
 
-    `load_dataset("notes")` reads one; for values in memory:
-
-        >>> Dataset(
-        ...     "tiny",
-        ...     documents={"d1": Document("d1", "Tea", "Steep it for three minutes.")},
-        ...     queries={"q1": Query("q1", "How long does tea steep?")},
-        ...     judgments={"test": {"q1": {"d1": 1}}},
-        ... )
-        <Dataset tiny: 1 document, 1 query, splits test (1)>
+    `load_dataset("notes")` reads one, `Dataset.from_dicts` makes one from values in memory.
 
     Attributes:
         name: What reports call it.
@@ -257,23 +249,17 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that a score depends on, so that two runs are known to be comparable."""
-
-        def compute() -> str:
-            digest = self._corpus_digest()
-            self.__dict__.setdefault("corpus_fingerprint", digest.hexdigest())
-            return self._digest(digest)
-
-        return self._kept(self.labels_fingerprint, compute)
+        return self._kept(self.labels_fingerprint, lambda: self._hash(documents=True))
 
     @cached_property
     def corpus_fingerprint(self) -> str:
         """A hash of the documents alone."""
-        return self._kept("documents", lambda: self._corpus_digest().hexdigest())
+        return self._kept("documents", lambda: self._hash(documents=True, labels=False))
 
     @cached_property
     def labels_fingerprint(self) -> str:
         """A hash of queries and judgments without the documents, which may change under them."""
-        return self._digest(hashlib.sha256())
+        return self._hash(documents=False)
 
     def _kept(self, rest: str, compute: Callable[[], str]) -> str:
         """The hash from the file of documents on the disk, if it was computed before."""
@@ -281,17 +267,13 @@ class Dataset:
         found: str = compute() if keep is None else keep(rest, compute)
         return found
 
-    def _corpus_digest(self) -> "hashlib._Hash":
+    def _hash(self, *, documents: bool, labels: bool = True) -> str:
         digest = hashlib.sha256()
-        for document in self.documents.values():
+        for document in self.documents.values() if documents else ():
             feed_digest(digest, (document.id, document.title, document.text))
-        return digest
-
-    def _digest(self, digest: "hashlib._Hash") -> str:
-        """The hash with queries and judgments added."""
-        for query in self.queries.values():
+        for query in self.queries.values() if labels else ():
             feed_digest(digest, (query.id, query.text))
-        for split in sorted(self.judgments):
+        for split in sorted(self.judgments) if labels else ():
             for query_id, grades in self.judgments[split].items():
                 feed_digest(digest, (split, query_id, *(f"{d}={g}" for d, g in grades.items())))
         return digest.hexdigest()

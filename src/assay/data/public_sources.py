@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -140,8 +141,8 @@ def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
     repo, revision = match[1], match[2] or ""
     commit, paths = _hub_listing(repo, revision)
     files = sort_files(paths, f"hf:{repo}")
-    local = _download_files(repo, commit, files.all_paths, progress)
-    if not files.qrels:
+    local = _download_files(repo, commit, chain.from_iterable(files.values()), progress)
+    if not any(role.startswith("qrels/") for role in files):
         # BEIR's sets keep their judgments in a separate repository, all of whose tables are
         # judgments, whatever their folder is called.
         beside = f"{repo}-qrels"
@@ -152,8 +153,7 @@ def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
         found = _download_files(beside, commit, filter(table_stem, paths), progress)
         for path, place in found.items():
             local[f"qrels/{path}"] = place
-            split = str(table_stem(path))
-            files.qrels.setdefault(split, []).append(f"qrels/{path}")
+            files.setdefault(f"qrels/{table_stem(path)}", []).append(f"qrels/{path}")
     opened = {path: plain_file(place) for path, place in local.items()}
     return read_files(files, opened, f"hf:{repo}", findings)
 

@@ -162,12 +162,10 @@ class _Builder:
         """Ids that no service returns: nobody would see that from a recall of 0."""
         parts = doc_id.split()
         # Ids have digits; a title that serves as an id rarely has one in every word.
-        if len(parts) > 1 and all(any(map(str.isdigit, part)) for part in parts):
-            what = "cells that look like several ids, read as one (write ; between ids)"
+        has_several = len(parts) > 1 and all(any(map(str.isdigit, part)) for part in parts)
+        if has_several or _NO_VALUE.fullmatch(doc_id):
+            what = "ids that look like several (write ; between ids), or like a missing value"
             self.findings.note(what, f"{short_repr(doc_id)} {row.place}")
-        if _NO_VALUE.fullmatch(doc_id):
-            what = "ids that look like a missing value (leave the cell empty)"
-            self.findings.note(what, f"{doc_id!r} {row.place}")
         first, where = self.spellings.setdefault(doc_id.casefold(), (doc_id, row.place))
         if first != doc_id:
             what = "ids in two spellings, which are two documents (write them alike)"

@@ -7,11 +7,14 @@ GenAI conventions (`gen_ai.input.messages`, `gen_ai.retrieval.documents`).
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from assay.data.table import first_value, memory_rows, parsed_cell, read_table
 from assay.data.text_file import Findings, Record
@@ -19,10 +22,8 @@ from assay.errors import DataError
 from assay.net.json import JsonObject
 from assay.steps import SearchStep
 
-_DOCUMENT = re.compile(
-    r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata|score)"
-)
-_REPLY = re.compile(r"llm\.output_messages\.\d{1,6}\.message\.content")
+# OpenInference numbers the items of a list: `retrieval.documents.0.document.id`.
+_NUMBERED = re.compile(r"(.+?)\.(\d{1,6})\.(.+)")
 _QUESTION_KEYS = ("question", "query", "query_str", "input", "user_input", "prompt", "text")
 _ANSWER_KEYS = ("answer", "output", "response", "result", "text", "content")
 _ID_KEYS = ("doc_id", "document_id", "docid", "id", "_id", "chunk_id", "document.id")
@@ -86,8 +87,7 @@ def _bounded_spans(rows: Iterable[Record]) -> Iterator[TraceSpan]:
     kept = 0  # spans of one trace may be anywhere in the file, so all of them are held in memory
     for row in rows:
         for span in spans_of(row.fields):
-            texts = (value for value in span.attributes.values() if type(value) is str)
-            kept += 200 + sum(map(len, texts))
+            kept += 200 + len(orjson.dumps(span.attributes))
             yield span
         if kept > _MAX_BYTES:
             row.fail(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
@@ -108,12 +108,25 @@ def spans_of(fields: Mapping[str, Any]) -> Iterator[TraceSpan]:
                     start_ns=_integer(span.get("startTimeUnixNano")),
                     end_ns=_integer(span.get("endTimeUnixNano")),
                     failed=isinstance(status, dict) and status.get("code") in _ERROR,
-                    attributes={
-                        key: _plain(attribute.get("value"))
-                        for attribute in _objects(span.get("attributes"))
-                        if (key := str(attribute.get("key"))).startswith(_READ_PREFIXES)
-                    },
+                    attributes=_attributes(span),
                 )
+
+
+def _attributes(span: JsonObject) -> JsonObject:
+    """The attributes that are read, by name; numbered ones are a list: `retrieval.documents`."""
+    attributes: JsonObject = {}
+    numbered: defaultdict[str, dict[int, JsonObject]] = defaultdict(dict)
+    for attribute in _objects(span.get("attributes")):
+        key, value = str(attribute.get("key")), _plain(attribute.get("value"))
+        if not key.startswith(_READ_PREFIXES):
+            continue
+        if match := _NUMBERED.fullmatch(key):
+            numbered[match[1]].setdefault(int(match[2]), {})[match[3]] = value
+        else:
+            attributes[key] = value
+    for name, items in numbered.items():
+        attributes[name] = [items[place] for place in sorted(items)]
+    return attributes
 
 
 def _by_trace(spans: Iterable[TraceSpan]) -> Iterator[tuple[str, str, list[TraceSpan]]]:
@@ -247,18 +260,12 @@ def _contexts(spans: Sequence[TraceSpan]) -> list[JsonObject]:
 
 def _documents(span: TraceSpan, name: str) -> list[JsonObject]:
     """The documents of a span with `id`, `text` and `score`; one of the first two may be empty."""
-    listed = parsed_cell(span.attributes.get(f"gen_ai.{name}", span.attributes.get(name)))
-    numbered: dict[int, JsonObject] = {}
-    for key, value in span.attributes.items():
-        if (match := _DOCUMENT.fullmatch(key)) and match[1] == name:
-            numbered.setdefault(int(match[2]), {})[match[3]] = value
     documents = []
-    for fields in (*_objects(listed), *(numbered[place] for place in sorted(numbered))):
-        metadata = parsed_cell(fields.get("metadata"))
+    for fields in _objects(parsed_cell(first_value(span.attributes, (f"gen_ai.{name}", name)))):
+        metadata = parsed_cell(first_value(fields, ("metadata", "document.metadata")))
         source = metadata if isinstance(metadata, dict) else {}
-        doc_id = first_value(fields, ("id", "document.id")) or first_value(
-            source, ("doc_id", "id", "source")
-        )
+        doc_id = first_value(fields, ("id", "document.id"))
+        doc_id = doc_id or first_value(source, ("doc_id", "id", "source"))
         text = first_value(fields, ("content", "text", "document.content"))
         text = text if isinstance(text, str) else ""
         if doc_id or text:
@@ -280,15 +287,11 @@ def _said(span: TraceSpan, side: str) -> str | None:
 
 def _message_of(span: TraceSpan, side: str) -> str | None:
     """The last message of a call of a model: the user's of its input, or the model's."""
-    if side == "output":
-        found = [value for key, value in span.attributes.items() if _REPLY.fullmatch(key)]
-        if found and isinstance(found[-1], str):
-            return found[-1]
     role = "user" if side == "input" else "assistant"
-    messages = parsed_cell(span.attributes.get(f"gen_ai.{side}.messages"))
-    for message in reversed(list(_objects(messages))):
-        if message.get("role") == role:
-            parts = message.get("parts", message.get("content"))
+    names = (f"llm.{side}_messages", f"gen_ai.{side}.messages")
+    for message in reversed(list(_objects(parsed_cell(first_value(span.attributes, names))))):
+        if first_value(message, ("role", "message.role")) in (role, None):
+            parts = first_value(message, ("parts", "content", "message.content"))
             if isinstance(parts, str):
                 return parts
             contents = (first_value(part, ("content", "text")) for part in _objects(parts))
