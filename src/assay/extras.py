@@ -7,7 +7,6 @@ rbp = "my_package:rank_biased_precision"
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -87,17 +86,6 @@ def data_frame(rows: "Iterable[dict[str, Any]]") -> "DataFrame":
     return DataFrame(list(rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """An installed plug-in; `error` says why it cannot be loaded, and is empty if it can."""
-
-    group: str
-    name: str
-    value: str
-    package: str
-    error: str = ""
-
-
 def find_plugin(group: str, name: str) -> EntryPoint | None:
     """The plug-in of this name, or None: `find_plugin("assay.metrics", "rbp")`."""
     return next(iter(entry_points(group=group, name=name)), None)
@@ -114,14 +102,14 @@ def load_plugin(point: EntryPoint) -> Any:
         ) from error
 
 
-def installed_plugins() -> Iterator[Plugin]:
-    """Every plug-in of every group, loaded once to see whether it can be."""
+def installed_plugins() -> Iterator[dict[str, str]]:
+    """Every plug-in of every group; `error` says why it cannot be loaded, and is "" if it can."""
     for group in GROUPS:
         for point in entry_points(group=group):
-            error = ""
+            plugin = {"group": group, "name": point.name, "value": point.value, "error": ""}
+            plugin["package"] = f"{point.dist.name} {point.dist.version}" if point.dist else ""
             try:
                 load_plugin(point)
             except UsageError as failure:
-                error = str(failure)
-            package = f"{point.dist.name} {point.dist.version}" if point.dist else ""
-            yield Plugin(group, point.name, point.value, package, error)
+                plugin["error"] = str(failure)
+            yield plugin

@@ -155,7 +155,7 @@ _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 def examine_installation(root: VerbGroup) -> JsonObject:
     """What is set up here: the settings of every verb, targets, plug-ins, extras and problems."""
     plugins = list(installed_plugins())
-    problems = [plugin.error for plugin in plugins if plugin.error]
+    problems = [plugin["error"] for plugin in plugins if plugin["error"]]
     index = "cannot be used"
     try:
         index = str(cache_folder() / "index")
@@ -195,7 +195,7 @@ def examine_installation(root: VerbGroup) -> JsonObject:
         "targets": {
             kind.name: f"{kind.syntax}: {kind.description}" for kind in TARGET_KINDS.values()
         },
-        "plugins": [asdict(plugin) for plugin in plugins],
+        "plugins": plugins,
         "extras": {
             extra: "installed"
             if all(map(find_spec, needed))

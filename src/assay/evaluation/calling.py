@@ -31,7 +31,7 @@ from assay.errors import (
 )
 from assay.extras import missing_extra
 from assay.net.redact import known_secrets, redact_known
-from assay.net.retry import CircuitBreaker, CircuitLost, RetryPolicy
+from assay.net.retry import OUTAGES, CircuitBreaker, CircuitLost, RetryPolicy
 from assay.privacy import WITHHELD, is_private
 from assay.report.numbers import counted
 from assay.run.calls import AskKey, Call, CallLog, CallWriter, with_quote
@@ -48,7 +48,6 @@ MAX_UNANSWERED = 3
 # No metric looks further, and an agent may send millions.
 KEPT_IDS = 1000
 # The target is gone. An error that it answers with is a finding instead.
-OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 # Consecutive rejections that end a run; one alone may be about its query or its session.
 MAX_REJECTED = 5
 # How long one query waits for a rate limit: many are per minute.
@@ -274,22 +273,16 @@ async def ask(send: SendQuery, query: Query, policy: RetryPolicy, breaker: Circu
     async def attempt() -> AgentAnswer:
         nonlocal attempts, latency_ms
         attempts += 1
-        ticket = await breaker.enter()
-        started = time.perf_counter()
-        try:
-            async with asyncio.timeout(policy.timeout):
-                answer = await send(query)
-        except TimeoutError:
-            breaker.record(ticket, outage=True)
-            words = f"no answer within {policy.timeout:g} s"
-            raise AgentFailure(FailureKind.TIMEOUT, words) from None
-        except AgentFailure as failure:
-            breaker.record(ticket, outage=failure.kind in OUTAGES)
-            raise
-        finally:
-            latency_ms = (time.perf_counter() - started) * 1000
-        breaker.record(ticket, outage=False)
-        return answer
+        async with breaker.guard():
+            started = time.perf_counter()
+            try:
+                async with asyncio.timeout(policy.timeout):
+                    return await send(query)
+            except TimeoutError:
+                words = f"no answer within {policy.timeout:g} s"
+                raise AgentFailure(FailureKind.TIMEOUT, words) from None
+            finally:
+                latency_ms = (time.perf_counter() - started) * 1000
 
     try:
         # The time limit is that of `attempt`: waiting for the circuit breaker is not the agent's.

@@ -11,7 +11,9 @@ import ipaddress
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from urllib.parse import urlsplit
 
 import httpx
@@ -46,28 +48,18 @@ class OutboundPolicy:
 
     allow_hosts: tuple[str, ...] = ()
     public_only: bool = False
-    _names: frozenset[tuple[str, int | None]] = field(init=False)
-    _networks: tuple[Network, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        names, networks = set(), []
         for entry in self.allow_hosts:
-            network = _network(entry)
-            if network is not None:
-                networks.append(network)
-            else:
-                names.add(_name_and_port(entry))
-        object.__setattr__(self, "_names", frozenset(names))
-        object.__setattr__(self, "_networks", tuple(networks))
+            _allowed(entry)  # refuses a wrong one
 
     @classmethod
     def for_server(
         cls, listen_host: str, allow_hosts: str | Iterable[str] = ()
     ) -> "OutboundPolicy":
         """What a server that listens on `listen_host` may call; loopback serves only its user."""
-        entries = allow_hosts.split(",") if isinstance(allow_hosts, str) else allow_hosts
-        cleaned = tuple(entry.strip() for entry in entries if entry.strip())
-        return cls(cleaned, public_only=not is_loopback(listen_host))
+        hosts = allow_hosts if isinstance(allow_hosts, str) else ",".join(allow_hosts)
+        return cls(_split(hosts), public_only=not is_loopback(listen_host))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -90,15 +82,16 @@ class OutboundPolicy:
     def names(self, host: str, port: int) -> bool:
         """Whether the host is allowed by name, regardless of its address."""
         name = host.lower().rstrip(".")
-        return (name, None) in self._names or (name, port) in self._names
+        return any(_allowed(entry) in ((name, None), (name, port)) for entry in self.allow_hosts)
 
     def check(self, host: str, port: int, address: Address) -> None:
         """Refuse one address that `host` resolves to."""
         if not self.public_only or self.names(host, port):
             return
         plain = _unwrapped(address)
-        if any(plain in network or address in network for network in self._networks):
-            return
+        for allowed in map(_allowed, self.allow_hosts):
+            if not isinstance(allowed, tuple) and (plain in allowed or address in allowed):
+                return
         special = any(plain in block for block in _SPECIAL)
         if special or not plain.is_global or plain.is_multicast or plain.is_reserved:
             raise self._refusal(host, "an address of a private or special network")
@@ -115,11 +108,12 @@ UNRESTRICTED = OutboundPolicy()
 
 def policy_of_process() -> OutboundPolicy:
     """What this process may call: everything, unless the server that started it is restricted."""
-    text = os.environ.get(POLICY_VARIABLE)
-    if text is None:
-        return UNRESTRICTED
-    hosts = tuple(host.strip() for host in text.split(",") if host.strip())
-    return OutboundPolicy(hosts, public_only=True)
+    hosts = os.environ.get(POLICY_VARIABLE)
+    return UNRESTRICTED if hosts is None else OutboundPolicy(_split(hosts), public_only=True)
+
+
+def _split(hosts: str) -> tuple[str, ...]:
+    return tuple(host.strip() for host in hosts.split(",") if host.strip())
 
 
 async def permitted_addresses(
@@ -201,18 +195,11 @@ def _unwrapped(address: Address) -> Address:
     return inner or address
 
 
-def _network(entry: str) -> Network | None:
-    try:
+@cache
+def _allowed(entry: str) -> Network | tuple[str, int | None]:
+    """A network, or a host with its port, of `allow_hosts`."""
+    with suppress(ValueError):
         return ipaddress.ip_network(entry.strip("[]"), strict=False)
-    except ValueError:
-        if "/" in entry:
-            raise UsageError(
-                f"allowed host {entry!r} is not a network such as 10.0.0.0/8"
-            ) from None
-        return None
-
-
-def _name_and_port(entry: str) -> tuple[str, int | None]:
     try:
         parts = urlsplit(f"//{entry}")
         name, port = parts.hostname, parts.port

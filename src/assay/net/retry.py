@@ -5,25 +5,27 @@ The breaker stops calling a service that fails, until it has had time to recover
     closed ──(threshold outages in a row)──▶ open ──(a pause, then one probe)──▶ closed
                                               └──(the probe failed: the next pause)──▶ open … lost
 
-While it is open only one probe goes out at a time, and everyone else waits for it (`enter`). Error
-responses of a running service are not outages.
+While it is open only one probe goes out at a time, and all other calls wait for it. Error responses
+of a running service are not outages.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from assay.errors import RATE_LIMITED
+from assay.errors import RATE_LIMITED, AgentFailure, FailureKind
 
 Result = TypeVar("Result")
 
 # Seconds before each probe of a service whose circuit is open.
 PROBE_PAUSES = (1.0, 2.0, 4.0, 8.0)
+OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
@@ -129,7 +131,7 @@ class CircuitLost(Exception):
 
 
 class CircuitBreaker:
-    """One breaker for one service; not thread-safe.
+    """One breaker for one service: `async with breaker.guard(): ...` around each call.
 
     `threshold` outages in a row open it. `pauses` are the seconds before each probe; after the last
     one failed, the circuit is lost for good. `on_change` is told when it opens, closes or gives up.
@@ -146,58 +148,51 @@ class CircuitBreaker:
         self._pauses = tuple(pauses)
         self._on_change = on_change
         self._failures = 0
-        self._probes = 0
-        self._probing = False
+        self._probes = 0  # 0: closed
         self._probe_at = 0.0
-        self._generation = 0
-        self._changed = asyncio.Event()
+        self._probing = asyncio.Lock()
         self.lost = False
 
-    async def enter(self) -> int:
-        """Wait until a call may be made; the ticket goes back into `record`.
-
-        Raises `CircuitLost` when every probe failed.
-        """
-        while True:
+    @asynccontextmanager
+    async def guard(self) -> AsyncIterator[None]:
+        """Wait until a call may be made, and record how it ends. `CircuitLost` if none may be."""
+        is_probe = self._probes > 0
+        if is_probe:
+            await self._probing.acquire()
+        try:
             if self.lost:
                 raise CircuitLost
-            if not self._probes:  # closed
-                return self._generation
-            if not self._probing:
-                self._probing = True
-                try:
-                    await asyncio.sleep(max(0.0, self._probe_at - time.monotonic()))
-                except BaseException:  # canceled: another caller is to be the probe
-                    self._notify()
-                    raise
-                return self._generation
-            await self._changed.wait()
+            if is_probe and not self._probes:  # closed by the probe that was waited for
+                is_probe = False
+                self._probing.release()
+            elif is_probe:
+                await asyncio.sleep(max(0.0, self._probe_at - time.monotonic()))
+            yield
+        except AgentFailure as failure:
+            self._record(is_probe, outage=failure.kind in OUTAGES)
+            raise
+        else:
+            self._record(is_probe, outage=False)
+        finally:
+            if is_probe:
+                self._probing.release()
 
-    def record(self, ticket: int, *, outage: bool) -> None:
-        """Record how a call ended. A call sent before the breaker opened is not a probe."""
+    def _record(self, is_probe: bool, *, outage: bool) -> None:
         if not outage:
             if self._probes:
                 self._on_change("the target responds again; continuing")
             self._failures = self._probes = 0
-            self._notify()
-        elif ticket == self._generation:
+        elif is_probe or not self._probes:  # calls sent before the breaker opened are not probes
             self._failures += 1
-            if not self._probes and self._failures < self._threshold:
+            if not is_probe and self._failures < self._threshold:
                 return
-            self._generation += 1
             if self._probes == len(self._pauses):
                 self.lost = True
                 self._on_change("the target is still unreachable; giving up")
-            else:
-                pause = self._pauses[self._probes]
-                self._probes += 1
-                self._probe_at = time.monotonic() + pause
-                self._on_change(
-                    f"{self._failures} calls in a row got no response; retrying in {pause:g} s"
-                )
-            self._notify()
-
-    def _notify(self) -> None:
-        self._probing = False
-        self._changed.set()
-        self._changed = asyncio.Event()
+                return
+            pause = self._pauses[self._probes]
+            self._probes += 1
+            self._probe_at = time.monotonic() + pause
+            self._on_change(
+                f"{self._failures} calls in a row got no response; retrying in {pause:g} s"
+            )
