@@ -1,22 +1,6 @@
-"""Every error that Assay raises on purpose.
+"""Every error that Assay raises on purpose: what was wrong, what was got and what to do about it.
 
-    AssayError                    exit code 2
-    ├── UsageError                an option, a name or an expression that cannot be understood
-    ├── DataError                 a data set, judgments or run file is wrong; names file and line
-    │   └── DownloadError         the data could not be fetched, or came damaged
-    ├── SearchError               an index or a model is missing, damaged or made for something else
-    │   ├── SearchUnavailable     the server that holds the index does not respond
-    │   └── TuningDeclined        no ranking was learned: `hybrid` is the one to use
-    ├── RunError                  a run folder cannot be read, resumed or written
-    ├── ProviderError             a language model could not be asked, or gave no usable reply
-    ├── BudgetExceeded            the next call to a model could cost more than is left
-    └── TargetError               exit code 3: the agent under test could not be reached or loaded
-        └── TargetLoading         it listens and is silent, or its host answers with 502 to 504
-    AgentFailure                  one failed call to an agent: a finding of the run, not its end
-    SanityWarning                 a Python warning: figures of a run that mean something else
-
-A message says what was wrong, what was got and what to do about it. The command line prints the
-message alone; a traceback means a bug in Assay.
+The command line prints the message alone; a traceback means a bug in Assay.
 """
 
 import re
@@ -195,12 +179,9 @@ GATEWAY_ERRORS = (502, 503, 504)  # statuses of a gateway whose agent is not the
 class AgentFailure(Exception):
     """One failed call; the message has nothing of what was sent or received.
 
-    raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 429", status=429, retry_after=2.0)
-
-    `status` is the HTTP status of the agent's response, if there was one, and `retry_after` the
-    seconds that it asked to wait. `said` are the agent's own words, as `assay.net.redact.quote`
-    returns them: apart from the message, because a private run keeps the message alone. `remedy`,
-    if this failure has its own, ends the text of the exception; `message` is without it.
+    `status` is the HTTP status of the agent's response, if there was one. `said` are the agent's
+    own words (`assay.net.redact.quote`), which a private run does not keep. `remedy` ends the text
+    of the exception; `message` is without it.
     """
 
     def __init__(

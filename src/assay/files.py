@@ -1,8 +1,7 @@
-"""Files: atomic writes, reading what others wrote, and locks between processes.
+"""Files: atomic writes, locks between processes, and reading what others wrote.
 
-Every file that Assay replaces is replaced here, so that a reader never sees half of one, and a
-power cut leaves either the old content or the new. Every file that somebody else may have made is
-opened here: a pipe or a device of that name would block for ever, or never end.
+A reader never sees half of a file, and a power cut leaves the old content or the new. A pipe or a
+device in the place of a file would block for ever, or never end, so it is not opened.
 """
 
 import errno
@@ -13,7 +12,7 @@ import stat
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedReader
@@ -156,8 +155,7 @@ def require_regular(path: Path) -> None:
 def open_to_append(path: Path) -> int:
     """A descriptor of a regular file that is read and appended to; created if it is missing.
 
-    A link is not followed: a run folder that was copied from somewhere must not lead a writer to
-    other files. Raises `OSError`.
+    A link is not followed: a run folder from elsewhere must not lead a writer to other files.
     """
     return _open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NO_LINKS | _BINARY)
 
@@ -345,8 +343,7 @@ def is_locked(path: Path) -> bool:
 class FileLock:
     """An exclusive lock between processes, held on its own file.
 
-    The file keeps the process id of its holder, for messages, and is never deleted: two processes
-    could otherwise hold locks on two files of one name.
+    The file is never deleted: two processes could otherwise hold locks on two files of one name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -361,23 +358,13 @@ class FileLock:
             os.close(descriptor)
             return False
         self._descriptor = descriptor
-        with suppress(OSError):  # a full disk has no room for the name, but the lock is held
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"process {os.getpid()}".encode())
         return True
 
-    def wait(self) -> Iterator[str]:
-        """Yield the holder's name each time the lock is found taken; end when it is acquired."""
+    def wait(self, tell: Callable[[], None] = lambda: None) -> None:
+        """Take the lock; `tell` is called each time another process is found to hold it."""
         while not self.acquire():
-            yield self.holder()
+            tell()
             time.sleep(_LOCK_POLL_S)
-
-    def holder(self) -> str:
-        """Who holds the lock, as far as its file says."""
-        with suppress(OSError):
-            if text := read_file(self.path, limit=200).decode(errors="replace").strip():
-                return text
-        return "another process"
 
     def release(self) -> None:
         """Free the lock; does nothing if it is not held."""
@@ -386,8 +373,7 @@ class FileLock:
             self._descriptor = None
 
     def __enter__(self) -> Self:
-        for _ in self.wait():
-            pass
+        self.wait()
         return self
 
     def __exit__(self, *_error: object) -> None:

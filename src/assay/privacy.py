@@ -1,10 +1,7 @@
-"""Private mode: nothing of queries, documents and answers is written anywhere. Also the one way to
-log an exception in any mode, since its text may quote an input.
+"""Private mode: nothing of queries, documents and answers is written anywhere.
 
-Private mode belongs to a run: a context variable, which its tasks and threads inherit, and which
-other runs of the process do not see. What could write a text (caches, indexes, temporary files,
-tracebacks) asks `is_private` instead of being told, so that nothing new can forget to pass it on.
-Threads are started with `contextvars.copy_context().run`, processes with `child_environment()`.
+What could write a text asks `is_private` instead of being told, so that nothing new can forget to
+pass it on. Threads are started with `copy_context().run`, processes with `child_environment()`.
 """
 
 import logging

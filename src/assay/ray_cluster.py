@@ -1,8 +1,6 @@
 """Work on a Ray cluster: one function over many parts, those of lost workers once more.
 
-`--engine ray` uses the cluster at RAY_ADDRESS (`HOST:PORT`, or `ray://HOST:PORT` for the client
-port of one elsewhere) or on this machine, or starts one for the time of the command. Every node
-needs the same version of Assay installed.
+It is the cluster at RAY_ADDRESS, one on this machine, or one for the time of the command.
 """
 
 import logging

@@ -1,8 +1,4 @@
-"""Words, stems, sentences, times and the language of a text: the one reader of each.
-
-The analyzers of the search engines are not here: what a BM25 index was built with belongs to the
-index. Nothing is imported until a stem is asked for.
-"""
+"""Words, stems, sentences, times and the language of a text: the one reader of each."""
 
 import hashlib
 import re

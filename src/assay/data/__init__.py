@@ -1,14 +1,4 @@
-"""Data sets: documents, queries, relevance judgments, reference answers. Read in this order:
-
-dataset    what a data set is
-text_file  lines of files, archives and `.gz`; the warnings that reading them leaves
-table, question_table   rows of csv, tsv, jsonl, json, parquet; questions with expected ids
-qrels      judgments and run files
-beir       folders and zips in the layout of BEIR or of a hub
-public_sources, load    `beir:`, `hf:`, `ir_datasets:`; a data set by name or path
-stored_documents, cache    corpora larger than memory; the folder of the cache
-logged_answers, traces     logs of other tools, OpenTelemetry spans
-"""
+"""Data sets: documents, queries, relevance judgments, reference answers."""
 
 # What reads files is imported when it is first used: a search needs only what a document is.
 

@@ -145,11 +145,10 @@ class Dataset:
         return len(self.queries.keys() & judged.keys()) - len(self.queries_in(split))
 
     def questions_in(self, split: str) -> list[Query]:
-        """The queries that answers can be measured on.
+        """The queries that answers can be measured on: with a reference answer, if any has one.
 
-        Those with a reference answer, if there is any; else those with a relevant document. A
-        question that the documents cannot answer is included: whether an agent admits it is part
-        of what is measured. So is one of which nobody says which documents are relevant.
+        A question that the documents cannot answer is included: whether an agent admits it is part
+        of what is measured.
         """
         own = self.judgments_in(split)
         if not self.answers:
@@ -212,14 +211,10 @@ class Dataset:
             >>> Dataset.from_dicts({"q1": "How long does tea steep?"}, {"q1": {"d1": 1}})
             <Dataset memory: 0 documents, 1 query, splits test (1)>
 
-        `queries` may also be rows with `query_id`, `query` and optionally `tags`; `judgments`
-        `{"q1": ["d1"]}` or rows with `query_id`, `doc_id` and optionally `grade`; `documents`
-        `{"d1": "text"}`, `{"d1": {"title": ..., "text": ...}}` or rows with `doc_id`, `text` and
-        optionally `title`, None for a service that has its own. `answers` are reference answers by
-        query id, None for a question without an answer.
-
-        Raises:
-            DataError: a row or value is wrong; the message names it.
+        `queries` may also be rows with `query_id`, `query` and `tags`; `judgments` `{"q1": ["d1"]}`
+        or rows with `query_id`, `doc_id` and `grade`; `documents` texts or `{"title", "text"}` by
+        id, rows with `doc_id`, `title` and `text`, or None for a service that has its own.
+        `answers` are reference answers by query id, None for a question without an answer.
         """
         from assay.data.beir import dataset_from_dicts
 
@@ -234,12 +229,8 @@ class Dataset:
             >>> Dataset.from_rows([{"query": "How long does tea steep?", "doc_ids": "d1;d7"}])
             <Dataset memory: 0 documents, 1 query, splits test (1)>
 
-        Rows have the columns of a file that `--dataset` takes: one a question (`query`, `doc_ids`)
-        or one a judgment (`query`, `doc_id`, `grade`). `columns` names those that are called
-        otherwise, `{"query": "prompt"}`.
-
-        Raises:
-            DataError: a row is wrong; the message names it.
+        Rows have the columns of a file that `--dataset` takes; `columns` names those that are
+        called otherwise, `{"query": "prompt"}`.
         """
         from assay.data.question_table import dataset_of_rows
         from assay.data.table import memory_rows

@@ -1,8 +1,4 @@
-"""Data sets by name or by path: loaded, or checked for everything that is wrong.
-
-`load_dataset` stops at the first error, which `check_dataset` lists with all others. Its warnings
-are what is read all the same, and what makes scores mean less than they seem to.
-"""
+"""Data sets by name or by path: loaded up to the first error, or checked for all that is wrong."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,10 +40,7 @@ def load_dataset(
     folder of that name: write "./notes" for the folder. `columns` names the columns of a table
     that are called otherwise, `{"query": "prompt"}` or `["query=prompt,ids=docs"]`.
 
-    Raises:
-        UsageError: There is no data set of that name.
-        DataError: Its files are wrong; the message names file and line.
-        DownloadError: It could not be downloaded.
+    Raises `UsageError` for an unknown name, and `DataError` for wrong files, with file and line.
     """
     return _read(name, columns, progress, Findings())
 

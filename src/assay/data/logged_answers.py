@@ -1,8 +1,4 @@
-"""Answers that were logged elsewhere: a question, its contexts, the answer, and what was expected.
-
-Columns are found by the names that loggers and other evaluators write, or by those that the caller
-maps.
-"""
+"""Answers that were logged elsewhere: question, contexts, answer, and what was expected."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Public data sets by name: `beir:NAME`, `hf:ORG/NAME` and `ir_datasets:NAME`, kept in the cache.
 
-The texts of most are free for academic use only, so they are downloaded and never shipped. A commit
-of a hub that was downloaded once is used from then on without asking the hub: the data of a run
-stays the same when others change theirs. `hf:ORG/NAME@REVISION` takes another one.
+The texts of most are free for academic use only, so none is shipped. A commit of a hub that was
+downloaded once is used from then on: the data of a run stays the same when others change theirs.
 """
 
 import hashlib

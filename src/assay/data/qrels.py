@@ -21,10 +21,8 @@ RUN_FORMS = 'a run is {"q1": ["d1", "d2"]}, best first, or {"q1": {"d1": 2.5, "d
 
 
 def read_qrels(path: str | Path) -> Judgments:
-    """Judgments by query id, from a TREC or a BEIR file, also compressed (`.gz`).
-
-    A TREC file has query, iteration, document and grade, separated by any white space; a BEIR file
-    has query, document and grade, with or without a header.
+    """Judgments by query id, from a TREC file (query, iteration, document, grade) or a BEIR file
+    (query, document, grade), with or without a header, also compressed (`.gz`).
     """
     judgments: dict[str, dict[str, int]] = {}
     read_judgments(plain_file(Path(path)), Findings(), judgments)

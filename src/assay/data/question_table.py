@@ -1,7 +1,4 @@
-"""Data sets from tables: one row a question with its expected ids, or one row a judgment.
-
-No documents are needed: a service that owns its documents is measured with questions and ids alone.
-"""
+"""Data sets from tables: one row a question with its expected ids, or one row a judgment."""
 
 import hashlib
 import re

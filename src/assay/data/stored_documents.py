@@ -1,8 +1,7 @@
-"""Documents of a large corpus on the disk: a mapping that keeps none of them in memory.
+"""Documents of a large corpus in a SQLite file in the cache: a mapping that keeps none in memory.
 
-The first time, the corpus is read into a SQLite file in the cache; afterwards the file is opened,
-and each document that is asked for is read from it. The file belongs to one state of the corpus: if
-that has another size or time of change, it is read again.
+The file belongs to one state of the corpus: if that has another size or time of change, it is read
+again.
 """
 
 import hashlib

@@ -1,7 +1,6 @@
 """Rows of tables that others wrote: CSV, TSV, JSON lines, JSON and Parquet, one at a time.
 
-A row that cannot be read is a `DataError` with its line, and the rows after it are still read:
-logs are dirty, and one bad line must not hide the others.
+A row that cannot be read is a `DataError` with its line, and the rows after it are still read.
 """
 
 import ast
@@ -62,12 +61,7 @@ def cell_text(text: str) -> str:
 
 
 def read_table(table: Path | TextFile) -> Iterator[Record | DataError]:
-    """The rows of a file, in order, by its suffix; a row that cannot be read is an error.
-
-    Raises:
-        UsageError: the suffix is unknown, or Parquet is not installed.
-        DataError: the file as a whole cannot be read.
-    """
+    """The rows of a file, in order, by its suffix; a row that cannot be read is an error."""
     file = plain_file(table) if isinstance(table, Path) else table
     path = Path(file.label)
     match table_suffix(path):

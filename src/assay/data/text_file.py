@@ -1,7 +1,4 @@
-"""Text files, archives and rows that others wrote, and the warnings noted while reading them.
-
-Readers see `TextFile` alone, so they work the same on folders, archives and compressed files.
-"""
+"""Text files, archives and rows that others wrote, and the warnings noted while reading them."""
 
 import gzip
 import io
@@ -53,8 +50,7 @@ _BETWEEN_WORDS = re.compile(r"[\s_-]+|(?<=[a-z])(?=[A-Z])")
 class Findings:
     """Warnings of readers, counted by kind: one message for each kind, not one for each line.
 
-    With `collect`, errors and several examples of each kind are kept for a check of a data set;
-    without, the first error is raised.
+    With `collect`, errors are kept too; without, the first one is raised.
     """
 
     def __init__(self, *, collect: bool = False) -> None:

@@ -1,9 +1,7 @@
-"""OpenTelemetry traces as logged answers and as search steps.
+"""OpenTelemetry traces (OTLP's JSON) as logged answers and as search steps.
 
-Spans come as OTLP's JSON, as file exporters and collectors write it. The root span of a trace is
-the question and the answer, its retriever spans are the contexts. Read are the attributes of
-OpenInference (`input.value`, `retrieval.documents.0.document.content`) and those of OpenTelemetry's
-GenAI conventions (`gen_ai.input.messages`, `gen_ai.retrieval.documents`).
+The root span of a trace is the question and the answer, its retriever spans are the contexts. Read
+are the attributes of OpenInference and those of OpenTelemetry's GenAI conventions.
 """
 
 import re

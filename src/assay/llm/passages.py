@@ -1,8 +1,6 @@
-"""The types of answering: passages, answers and the `Answerer` protocol. Imports nothing."""
+"""The types of answering: passages and answers. Imports nothing."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 EXTRACTIVE = "extractive"  # the name of the answerer that needs no model
 NOT_FOUND = "The documents do not answer this question."
@@ -39,17 +37,6 @@ class Answer:
     stop_reason: str = "endTurn"
     found: bool = True
     warnings: tuple[str, ...] = ()
-
-
-class Answerer(Protocol):
-    """Answers a question from passages alone."""
-
-    @property
-    def name(self) -> str:
-        """The kind of answerer: `extractive`, or the name of a provider."""
-
-    async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
-        """An answer of at most `max_tokens` tokens, with citations."""
 
 
 def not_found(model: str, *warnings: str) -> Answer:

@@ -1,10 +1,7 @@
 """Prompts and replies: files with a version, delimited material, and citations that exist.
 
-A run records exactly what was asked, by the ids of its prompts. Material from elsewhere (questions,
-documents, answers) may say "ignore the question". It goes into a prompt between delimiters, and
-text that looks like a delimiter is broken; the prompts of judges and writers use delimiters with a
-code that is made from the material itself. So a model can tell material from instructions; whether
-it does is up to the model.
+Material from elsewhere may say "ignore the question". It goes between delimiters, and what looks
+like one in it is broken, so that a model can tell material from instructions.
 """
 
 import hashlib

@@ -1,8 +1,4 @@
-"""The kinds of language model that a name such as `ollama:llama3.2` can select.
-
-Read by whatever opens a model, prices its calls, or decides which addresses and files a name may
-reach. It imports no provider.
-"""
+"""The kinds of language model that a name such as `ollama:llama3.2` can select."""
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points

@@ -1,8 +1,4 @@
-"""The one place where HTTP clients are made: bounded in size, guarded where the policy asks.
-
-No response, read by our own code or by an SDK, can exhaust memory: raw and decoded bytes are
-counted below everything that reads them.
-"""
+"""The one place where HTTP clients are made: bounded in size, guarded where the policy asks."""
 
 import functools
 import os

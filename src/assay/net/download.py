@@ -41,8 +41,7 @@ def download_file(
 ) -> None:
     """Download `url`, of at most `limit` bytes, to `path`, unless it is there already.
 
-    Redirects are followed, also to other hosts, which do not get the credentials `auth`, and never
-    from TLS to plain HTTP. `seconds` bound one of the `attempts` (0: four). Raises `DownloadError`.
+    Other hosts do not get the credentials `auth`. `seconds` bound one of the `attempts` (0: four).
     """
 
     async def write(response: httpx.Response) -> None:

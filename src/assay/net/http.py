@@ -1,8 +1,6 @@
-"""One HTTP exchange: bounded in size and time, kept on its host, its failures classified.
+"""One HTTP exchange: bounded in size and time, kept on its host, its failures an `AgentFailure`.
 
-Every way in which it can go wrong leaves here as an `AgentFailure`. No body is ever part of its
-message: responses and requests may contain confidential data. What an agent itself says about a
-failure is `said`, which a private run leaves out. `LimitedBody` bounds what a server reads.
+No body is ever part of a message: responses and requests may contain confidential data.
 """
 
 import asyncio

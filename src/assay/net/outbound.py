@@ -1,9 +1,8 @@
 """Which addresses a server may call on behalf of its clients.
 
-On the command line the user names the target, and everything is allowed. A server that others can
-reach receives addresses from its clients: without a policy it would fetch, on their behalf, what
-only it can see (the private network, the cloud's metadata service). Names are not enough to judge
-by, since a name may resolve to anything: what counts are the addresses at the moment of connecting.
+On the command line the user names the target, and everything is allowed. Clients of a server could
+have it fetch what only it can see, such as the cloud's metadata service. Names may resolve to
+anything: what counts are the addresses at the moment of connecting.
 """
 
 import asyncio

@@ -1,14 +1,7 @@
 """Redaction: removes secrets, addresses, paths and terminal controls.
 
-Secrets are known by value, not by form: what is masked in a target or a setting, the tokens and
-`$NAME` headers that are sent, and the variables of this process whose names say so. They are
-remembered here, and `redact_known` replaces them in whatever text enters a run: an agent may repeat
-what it was sent, a Python exception may hold what its function read.
-
-Secrets inside a target or a setting are masked where the text is taken in. A `SecretText` is the
-masked text: whatever prints, stores, compares or sends it has the masked form without having to
-know of it. What connects to an agent asks for the full form with `reveal`. What was masked cannot
-be read back from a file: a run that needs it again is given it again.
+Secrets are known by value, not by form, so that they are found in whatever text enters a run: an
+agent may repeat what it was sent, an exception may hold what its function read.
 """
 
 import os
@@ -233,11 +226,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
 def redact_url(url: str) -> str:
-    """The address without user, password, query and fragment, any of which may be a key, and with
-    what looks like one in the path masked.
-
-    Of a URL that cannot be parsed, as much is kept as is certainly not a password.
-    """
+    """The address without user, password, query and fragment, and with keys in its path masked."""
     try:
         parts = parse.urlsplit(url)
         _ = parts.port  # raises for what is not a host with a port
@@ -265,11 +254,10 @@ def redact_secrets(text: str, *secrets: str | None, length: int = MAX_QUOTE) -> 
 
 
 def quote(text: str | bytes) -> str:
-    """An agent's own words, as a report may quote them: the one way for every protocol.
+    """An agent's own words on one line of at most 300 characters, as a report may quote them.
 
-    On one line of at most 300 characters, without control characters and known secrets. Of an error
-    in JSON the message alone, of a page its title. Empty in private mode: an agent may repeat what
-    it was asked.
+    Of an error in JSON the message alone, of a page its title. Empty in private mode: an agent may
+    repeat what it was asked.
     """
     start = text[:_QUOTED_BYTES]
     if isinstance(start, bytes):
@@ -297,11 +285,7 @@ def _message_in(text: str) -> str:
 
 
 def redact_places(sentence: str) -> str:
-    """A message without this machine's folders and addresses: of a path the file name is left.
-
-    Errors name places for the operator of a server. Its callers learn what is wrong, and not where
-    things are kept.
-    """
+    """A message without this machine's folders and addresses: of a path the file name is left."""
 
     def file_name(path: re.Match[str]) -> str:
         return repr(path["quoted"] or "...") if path["quote"] else path["bare"] or "..."

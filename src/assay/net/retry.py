@@ -1,13 +1,4 @@
-"""Retries with exponential backoff, the one reader of Retry-After, and the circuit breaker.
-
-The breaker stops calling a service that fails, until it has had time to recover:
-
-    closed ──(threshold outages in a row)──▶ open ──(a pause, then one probe)──▶ closed
-                                              └──(the probe failed: the next pause)──▶ open … lost
-
-While it is open only one probe goes out at a time, and all other calls wait for it. Error responses
-of a running service are not outages.
-"""
+"""Retries with exponential backoff, the one reader of Retry-After, and the circuit breaker."""
 
 import asyncio
 import random
@@ -29,11 +20,7 @@ OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds to wait from a Retry-After header: a number or an HTTP date (RFC 9110, 10.2.3).
-
-    None if the header is absent or malformed, 0 if the date has passed. Some services send
-    fractions of a second, and dates without a zone or with `-0000`, which are UTC.
-    """
+    """Seconds to wait from a Retry-After header, a number or an HTTP date; None if malformed."""
     text = (value or "").strip()
     if not text or not text.isascii():
         return None
@@ -42,7 +29,7 @@ def parse_retry_after(value: str | None, now: datetime | None = None) -> float |
         return seconds if seconds < float("inf") else None
     try:
         when = parsedate_to_datetime(text)
-        if when.tzinfo is None:
+        if when.tzinfo is None:  # some services send no zone, or -0000, which are UTC
             when = when.replace(tzinfo=UTC)
         return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
     except (ValueError, TypeError, OverflowError):
@@ -91,9 +78,8 @@ class RetryPolicy:
     ) -> Result:
         """Call until it succeeds, fails for good, or the attempts are used up.
 
-        The last exception is raised unchanged, with the number of attempts as its `attempts`
-        attribute. `retry_after`, if an exception has it, is honored. `on_timeout` makes the
-        exception for an attempt that exceeded `timeout` seconds; `TimeoutError` otherwise.
+        The last exception is raised unchanged, with the number of attempts as its `attempts`.
+        `on_timeout` makes the exception for an attempt of more than `timeout` seconds.
         """
         attempt, waited = 0, 0.0
         while True:

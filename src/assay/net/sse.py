@@ -1,8 +1,4 @@
-"""Server-sent events as the WHATWG standard has them, written and read.
-
-The reader works on whole lines of bytes: line ends are ASCII, so a character that is split
-between two chunks is whole again before it is decoded.
-"""
+"""Server-sent events as the WHATWG standard has them, written and read."""
 
 import re
 from collections.abc import Mapping

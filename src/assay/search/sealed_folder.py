@@ -116,12 +116,12 @@ def disk_errors(home: Path) -> Iterator[None]:
 
 @contextmanager
 def writer_lock(path: Path, progress: Progress) -> Iterator[None]:
-    """Held while an index is built; `progress` gets the process that is waited for."""
+    """Held while an index is built; `progress` is told if another process holds it."""
     lock = FileLock(path)
     with disk_errors(path.parent):
         make_private_folder(path.parent)
-        for holder in lock.wait():
-            progress(f"waiting for {holder}, which is building this index", 0, None)
+        what = "waiting for another process, which is building this index"
+        lock.wait(lambda: progress(what, 0, None))
     try:
         yield
     finally:

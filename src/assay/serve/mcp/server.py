@@ -41,8 +41,8 @@ from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl, ValidationError
 
 from assay.errors import AssayError
-from assay.llm.answerer import ExtractiveAnswerer
-from assay.llm.passages import Answer, Answerer, Passage, not_found
+from assay.llm.answerer import ExtractiveAnswerer, ModelAnswerer
+from assay.llm.passages import Answer, Passage, not_found
 from assay.llm.prompt import SYSTEM, question_prompt, read_generated
 from assay.serve.mcp.search import (
     AnswerTokens,
@@ -247,7 +247,9 @@ _SAMPLING_TIMEOUT_S = 120.0
 class AnswerService:
     """Answers with the client's model if it offers sampling, else with `answerer`."""
 
-    def __init__(self, documents: DocumentSearch, answerer: Answerer) -> None:
+    def __init__(
+        self, documents: DocumentSearch, answerer: ExtractiveAnswerer | ModelAnswerer
+    ) -> None:
         self._documents = documents
         self._answerer = answerer
 
