@@ -178,7 +178,7 @@ BROKEN_AGENTS = [
     Broken("sync without status", sync(without("status")), "sync-recommended"),
     Broken("sync leaves out usage", sync(without("usage")), "sync-recommended"),
     # --- streams
-    Broken("stream is JSON", on_run("stream", typed("application/json")), "stream-content-type"),
+    Broken("stream is JSON", on_run("stream", typed("application/json")), "stream-framing"),
     Broken("stream crashes", on_run("stream", crashed), "stream-status"),
     Broken("stream is empty", stream_body(lambda _: b""), "stream-status"),
     Broken("no terminal event", stream(lambda e: e[:-1]), "terminal-one"),
@@ -227,7 +227,7 @@ BROKEN_AGENTS = [
     Broken(
         "stream stays open",
         on_run("stream", lambda r: r.with_body(r.body, OPEN)),
-        "stream-closes",
+        "terminal-last",
         CheckLimits(stream_s=2.0),
     ),
     Broken(
@@ -258,7 +258,7 @@ BROKEN_AGENTS = [
     Broken(
         "refusal with a code of its own",
         refusal("sync", task_unknown, changed(error={"code": "NOPE", "message": "no"})),
-        "error-code",
+        "error-object",
     ),
     Broken("no error object", refusal("sync", task_unknown, lacking("error")), "error-object"),
     Broken(

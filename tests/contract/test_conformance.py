@@ -137,7 +137,7 @@ class Lenient(PlainAgent):
 # What the checker notes of each: rules of ours and recommendations, and never a failure.
 PERMITTED: dict[type[PlainAgent], set[str]] = {
     Minimal: {"health", "health-ready", "sync-recommended", "stream-type"},
-    OwnWords: {"error-code"},
+    OwnWords: {"error-object"},
     Lenient: {"unknown-task-refused", "malformed-request"},
 }
 

@@ -144,7 +144,7 @@ async def test_an_agent_that_keeps_every_rule_conforms(assay: Assay) -> None:
         (QuotesTheMiddleOfInputs, "no-echo", "PHI-safe logging rules"),
         (QuotesBehindALongPrefix, "no-echo", "PHI-safe logging rules"),
         (StreamsWithoutRequestId, "required-fields", "Request schema"),
-        (NeverCloses, "stream-closes", "Stream invariant"),
+        (NeverCloses, "terminal-last", "Stream invariant"),
         (NeverAnswers, "sync-status", "Overview + endpoints"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else None,

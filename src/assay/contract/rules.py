@@ -8,9 +8,8 @@
         \"\"\"
         return None if isinstance(answer.json.get("outputs"), dict) else "outputs is missing"
 
-A test looks at one response and returns the problem, or None. A problem quotes names and numbers,
-never content. `on` names the responses that a rule is about, a key of `probes.SELECTORS`; a rule
-that finds none does not apply.
+A test looks at one response and returns the problem, which quotes names and numbers and never
+content, or None. `on` names the responses that a rule is about, a key of `probes.SELECTORS`.
 """
 
 import html
@@ -119,19 +118,18 @@ def ready_ok(answer: Exchange, _seen: AgentObservation) -> str | None:
 
 
 @rule("sync-status", MUST, "Overview + endpoints", on="sync")
-def sync_answered(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A valid sync request is answered with HTTP 2xx, within 15 s.
+@rule("stream-status", MUST, "Overview + endpoints", on="stream")
+def answered(answer: Exchange, _seen: AgentObservation) -> str | None:
+    """A valid request is answered with HTTP 2xx: sync within 15 s, a stream with events.
 
-    Serve POST /agents/run/sync; offer a task that takes longer as a stream.
+    Serve POST /agents/run/sync and /agents/run/stream; offer a task that takes longer as a stream.
     """
-    return _not_answered(answer) or (answer.failure if answer.timed_out else None)
-
-
-def _not_answered(answer: Exchange) -> str | None:
     if answer.status is None:
         return answer.outcome
+    if answer.is_stream:
+        return None if answer.events.names else "the stream has no events"
     if answer.succeeded:
-        return None
+        return answer.failure if answer.timed_out else None
     if endpoint_missing(answer):
         hint = "there is no agent at this path; check the base address"
     elif answer.status in (429, 502, 503, 504):
@@ -162,10 +160,11 @@ def sync_json(answer: Exchange, _seen: AgentObservation) -> str | None:
 
 
 @rule("sync-request-id", MUST, "Sync response shape", on="sync result")
-def sync_request_id(answer: Exchange, _seen: AgentObservation) -> str | None:
+@rule("terminal-request-id", MUST, "Required fields by event type", on="terminal event")
+def request_id_echoed(answer: Exchange, _seen: AgentObservation) -> str | None:
     """request_id echoes that of the request.
 
-    Copy request_id from the request into the response.
+    Copy request_id from the request into the response or the terminal event.
     """
     return _not_echoed("request_id", answer)
 
@@ -180,30 +179,23 @@ def _not_echoed(name: str, answer: Exchange) -> str | None:
 
 
 @rule("sync-outputs", MUST, "Sync response shape", on="sync result")
-def sync_outputs(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """outputs is present and an object, even if empty.
+@rule("terminal-outputs", MUST, "Required fields by event type", on="terminal event")
+def outputs_present(answer: Exchange, _seen: AgentObservation) -> str | None:
+    """outputs is present and an object, even if empty; the terminal event may call it data.
 
     Send outputs as an object, {} if there is nothing to say.
     """
-    return None if _has_outputs(answer) else "outputs is missing or not an object"
-
-
-def _has_outputs(answer: Exchange) -> bool:
-    """Only the terminal event of a stream may call it `data`."""
     found = outputs_of(answer.fields) if answer.is_stream else answer.fields.get("outputs")
-    return isinstance(found, dict)
+    return None if isinstance(found, dict) else "outputs is missing or not an object"
 
 
 @rule("sync-success", MUST, "Sync response shape", on="sync result")
-def sync_success(answer: Exchange, _seen: AgentObservation) -> str | None:
+@rule("terminal-success", MUST, "Required fields by event type", on="terminal event")
+def success_reported(answer: Exchange, _seen: AgentObservation) -> str | None:
     """A successful run reports it: status "ok" or "success", or ok true.
 
     Send status: "ok".
     """
-    return _no_success(answer)
-
-
-def _no_success(answer: Exchange) -> str | None:
     if _indicates_success(answer):
         return None
     if success_of(answer.fields) is False:
@@ -239,33 +231,19 @@ def _no_status(answer: Exchange) -> str | None:
 # --- valid streams --------------------------------------------------------------------------------
 
 
-@rule("stream-status", MUST, "Overview + endpoints", on="stream")
-def stream_answered(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A valid stream request is answered with HTTP 2xx and events.
-
-    Serve POST /agents/run/stream and answer a run with HTTP 200 and its events.
-    """
-    return _not_answered(answer) or (None if answer.events.names else "the stream has no events")
-
-
-@rule("stream-content-type", MUST, "SSE format", on="stream")
-def event_stream(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A stream is text/event-stream.
-
-    Send Content-Type: text/event-stream.
-    """
-    if not answer.succeeded or answer.media_type == "text/event-stream":
-        return None
-    return f"the content type is {answer.media_type[:40]!r}"
-
-
-@rule("stream-framing", MUST, "SSE format", on="events")
+@rule("stream-framing", MUST, "SSE format", on="stream")
 def framing(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """Each event has event: and data: lines in UTF-8, data is JSON, and an empty line ends it.
+    """A stream is text/event-stream: event: and data: lines in UTF-8, JSON, then an empty line.
 
-    Write an event: line, data: lines made by a JSON library, and an empty line for each event.
+    Send Content-Type: text/event-stream, and for each event an event: line, data: lines made by a
+    JSON library, and an empty line.
     """
-    return "; ".join(dict.fromkeys(answer.events.problems)) or None
+    if not answer.succeeded:
+        return None  # the matter of stream-status
+    if answer.media_type != "text/event-stream":
+        return f"the content type is {answer.media_type[:40]!r}"
+    problems = answer.events.problems if answer.events.names else []
+    return "; ".join(dict.fromkeys(problems)) or None
 
 
 @rule("stream-type", OURS, "The stream", on="events")
@@ -307,17 +285,6 @@ def stream_timely(answer: Exchange, seen: AgentObservation) -> str | None:
     return answer.failure if not answer.timed_out else None
 
 
-@rule("stream-closes", MUST, "Stream invariant", on="events")
-def stream_closed(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """The stream ends with its terminal event.
-
-    Close the response after the terminal event.
-    """
-    if answer.timed_out and answer.events.terminal_count:
-        return "the stream was still open seconds after its terminal event"
-    return None
-
-
 @rule("terminal-one", MUST, "Stream invariant", on="events")
 def one_terminal(answer: Exchange, _seen: AgentObservation) -> str | None:
     """Exactly one event is terminal (final, complete or done), and it is a JSON object.
@@ -335,23 +302,16 @@ def one_terminal(answer: Exchange, _seen: AgentObservation) -> str | None:
 
 @rule("terminal-last", MUST, "Stream invariant", on="events")
 def terminal_last(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """The terminal event is the last one.
+    """The stream ends with its terminal event.
 
-    Send nothing after the terminal event.
+    Close the response after the terminal event, and send nothing in between.
     """
     names = answer.events.names
-    if TERMINAL_EVENTS.isdisjoint(names) or names[-1] in TERMINAL_EVENTS:
-        return None
-    return "another event comes after the terminal one"
-
-
-@rule("terminal-request-id", MUST, "Required fields by event type", on="terminal event")
-def terminal_request_id(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """The terminal event echoes request_id.
-
-    Copy request_id from the request into the terminal event.
-    """
-    return _not_echoed("request_id", answer)
+    if TERMINAL_EVENTS.isdisjoint(names):
+        return None  # the matter of terminal-one
+    if names[-1] not in TERMINAL_EVENTS:
+        return "another event comes after the terminal one"
+    return "the stream was still open seconds after it" if answer.timed_out else None
 
 
 @rule("terminal-task-type", MUST, "Required fields by event type", on="terminal event")
@@ -370,24 +330,6 @@ def terminal_status(answer: Exchange, _seen: AgentObservation) -> str | None:
     Send status: "ok" in the terminal event.
     """
     return _no_status(answer)
-
-
-@rule("terminal-success", MUST, "Required fields by event type", on="terminal event")
-def terminal_success(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """The terminal event of a successful run reports success.
-
-    Send status: "ok" in the terminal event of a run that succeeded.
-    """
-    return _no_success(answer)
-
-
-@rule("terminal-outputs", MUST, "Required fields by event type", on="terminal event")
-def terminal_outputs(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """The terminal event has outputs or data, so that the result can be stored.
-
-    Send outputs as an object in the terminal event.
-    """
-    return None if _has_outputs(answer) else "outputs or data is missing or not an object"
 
 
 # --- the fields of any response -------------------------------------------------------------------
@@ -462,7 +404,7 @@ def not_run(answer: Exchange, _seen: AgentObservation) -> str | None:
 
 
 @rule("malformed-request", OURS, "Errors", on="malformed request")
-def request_refused(answer: Exchange, _seen: AgentObservation) -> str | None:
+def request_refused(answer: Exchange, seen: AgentObservation) -> str | None:
     """A malformed request is refused with a contract-shaped 400 or 422.
 
     Replace the framework's own answer by one with request_id, ok: false, outputs: {}, warnings
@@ -470,18 +412,18 @@ def request_refused(answer: Exchange, _seen: AgentObservation) -> str | None:
     """
     if answer.status not in (400, 422):
         return f"{answer.outcome} instead of HTTP 400 or 422"
-    return _not_a_failure(answer)
+    return _not_a_failure(answer, seen)
 
 
 @rule("unknown-task", MUST, "Overview + endpoints", on="refused task")
-def task_refused(answer: Exchange, _seen: AgentObservation) -> str | None:
+def task_refused(answer: Exchange, seen: AgentObservation) -> str | None:
     """A task_type that is refused is refused with a contract-shaped 4xx.
 
     Answer HTTP 400 with request_id, ok: false, outputs: {}, warnings and error.
     """
     if answer.status is None or not 400 <= answer.status < 500:
         return f"{answer.outcome} instead of HTTP 4xx"
-    return _not_a_failure(answer)
+    return _not_a_failure(answer, seen)
 
 
 @rule("unknown-task-refused", OURS, "Errors", on="unknown task")
@@ -494,16 +436,22 @@ def not_accepted(answer: Exchange, _seen: AgentObservation) -> str | None:
 
 
 @rule("sync-failed-run", MUST, "Sync response shape", on="failed sync run")
-def failed_run(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A failed run responds in the same shape, and says that it failed.
+@rule("stream-failed-run", MUST, "Stream invariant", on="failed stream")
+def failed_run(answer: Exchange, seen: AgentObservation) -> str | None:
+    """A failed run responds in the same shape and says that it failed; a stream in its last event.
 
-    Catch what the task raises and answer status: "error" with request_id, ok: false, outputs: {},
-    warnings and error.
+    Catch what the task raises and answer status: "error" with request_id, task_type, ok: false,
+    outputs: {}, warnings and error; in a stream, as the one terminal event.
     """
-    return _not_a_failure(answer)
+    problems = [_not_a_failure(answer, seen)]
+    if answer.is_stream:
+        if answer.events.terminal_count != 1 or answer.events.terminal is None:
+            return "a failed run does not end in exactly one terminal event"
+        problems += [_no_status(answer), _not_echoed("task_type", answer)]
+    return "; ".join(filter(None, problems)) or None
 
 
-def _not_a_failure(answer: Exchange) -> str | None:
+def _not_a_failure(answer: Exchange, seen: AgentObservation) -> str | None:
     """What is wrong with a response that should say: this request failed."""
     if answer.status is None:
         return answer.outcome
@@ -515,45 +463,12 @@ def _not_a_failure(answer: Exchange) -> str | None:
         problems.append("it reports success")
     elif _no_status(answer) and success_of(body) is None:
         problems.append('no failure indicator (ok false, status "error")')
-    if not _has_outputs(answer):
-        problems.append("outputs is missing or not an object")
+    if missing := outputs_present(answer, seen):
+        problems.append(missing)
     sent_id = answer.request.get("request_id")
     if sent_id and body.get("request_id") != sent_id:
         problems.append("request_id is not echoed")
     return "; ".join(problems) or None
-
-
-@rule("stream-failed-run", MUST, "Stream invariant", on="failed stream")
-def failed_stream(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A failed run still ends in exactly one terminal event that reports the failure.
-
-    Send final with status: "error", ok: false and outputs: {} when the task raises.
-    """
-    if not answer.is_stream:
-        return _not_a_failure(answer)
-    if answer.events.terminal_count != 1 or answer.events.terminal is None:
-        return "a failed run does not end in exactly one terminal event"
-    found = (_not_a_failure(answer), _no_status(answer), _not_echoed("task_type", answer))
-    return "; ".join(filter(None, found)) or None
-
-
-@rule("error-object", OURS, "Errors", on="failures")
-def error_object(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """A failure has an error with a code and a message, and no outputs.
-
-    Send error: {code, message} without text of the inputs, and outputs: {}.
-    """
-    error = answer.fields.get("error")
-    if not isinstance(error, dict):
-        return "error is missing or not an object"
-    wrong = [
-        f"error.{name} is missing or empty"
-        for name in ("code", "message")
-        if not isinstance(error.get(name), str) or not error[name]
-    ]
-    if answer.fields.get("outputs"):
-        wrong.append("outputs is not empty")
-    return "; ".join(wrong) or None
 
 
 _EXPECTED_CODES = {
@@ -563,20 +478,27 @@ _EXPECTED_CODES = {
 }
 
 
-@rule("error-code", OURS, "Errors", on="failures")
-def error_code(answer: Exchange, _seen: AgentObservation) -> str | None:
-    """error.code is the contract's code for what went wrong.
+@rule("error-object", OURS, "Errors", on="failures")
+def error_object(answer: Exchange, _seen: AgentObservation) -> str | None:
+    """A failure has an error with the contract's code for it and a message, and no outputs.
 
-    Use one of VALIDATION_ERROR, UNSUPPORTED_TASK_TYPE, TASK_FAILED, BUDGET_EXCEEDED, OVERLOADED.
+    Send error: {code, message} without text of the inputs, and outputs: {}; the code is one of
+    VALIDATION_ERROR, UNSUPPORTED_TASK_TYPE, TASK_FAILED, BUDGET_EXCEEDED, OVERLOADED.
     """
-    error: Any = answer.fields.get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    if not isinstance(code, str):
-        return None  # the matter of error-object
-    if code not in set(ErrorCode):
-        return "error.code is none of the contract's codes"
+    error = answer.fields.get("error")
+    if not isinstance(error, dict):
+        return "error is missing or not an object"
+    code, wrong = error.get("code"), []
     expected = _EXPECTED_CODES.get(answer.sent.fault, ErrorCode.VALIDATION_ERROR)
-    return None if expected in (None, code) else f"error.code is {code}, not {expected}"
+    if code not in list(ErrorCode):
+        wrong.append("error.code is missing or not one of the contract's codes")
+    elif expected not in (None, code):
+        wrong.append(f"error.code is {code}, not {expected}")
+    if not isinstance(error.get("message"), str) or not error["message"]:
+        wrong.append("error.message is missing or empty")
+    if answer.fields.get("outputs"):
+        wrong.append("outputs is not empty")
+    return "; ".join(wrong) or None
 
 
 # A message that cuts its quotation short still quotes: so many letters in a row are no accident.
