@@ -261,5 +261,5 @@ async def test_the_command_of_a_finding_shows_it_again() -> None:
     ],
 )
 def test_an_echo_is_found_in_any_writing(body: bytes, echoed: bool) -> None:
-    answer = Exchange(SentRequest("POST", "http://agent"), 422, chunks=((0.0, body),))
+    answer = Exchange(SentRequest("POST", "http://agent"), 422, body=body)
     assert is_echoed("abcdefghijklmnopqrstuvwxyzabcdef", answer) is echoed

@@ -44,10 +44,8 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found, as reports show it.
-
-    `contract` is where the rule is written, `error_code` the agent's own, `repeat` a command that
-    shows the finding again. What there is none of is empty, and absent in JSON.
+    """What one check found; `contract` is where the rule is written, `error_code` the agent's own,
+    and `repeat` a command that shows the finding again.
     """
 
     name: str
@@ -131,31 +129,21 @@ async def check_agent(
     async with open_client(policy, auth=auth, max_bytes=MAX_BODY_BYTES, keep_alive=False) as http:
         prober = Prober(http, url, task_type, asked, limits or CheckLimits())
         health = await prober.get("/health")
-        if reason := _unreachable(health):
+        # An agent that does not answer /health would make every other request wait as well.
+        if health.status is None:
+            reason = f"{health.failure}; is the agent running at this address?"
+            if health.timed_out:
+                waited = f"{health.seconds:.0f} s"
+                reason = f"it accepts connections, but GET /health got no answer in {waited}"
             return TargetReport(shown, task_type, unreachable=reason)
         seen = await prober.observe(health)
-    if reason := _unauthorized(seen):
+    if all(run.status in (401, 403) for run in seen.run.values()):
+        status = seen.run["sync"].status
+        reason = f"HTTP {status} for a valid request: set AGENT_TOKEN to the agent's bearer token"
         return TargetReport(shown, task_type, unreachable=reason)
     command = partial(curl_command, with_token=auth is not None, hide_inputs=inputs is not None)
     results = tuple(apply_rule(rule, seen, level, command) for rule in rules)
     return TargetReport(shown, task_type, results)
-
-
-def _unreachable(health: Exchange) -> str | None:
-    """An agent that does not answer /health would make every other request wait as well."""
-    if health.status is not None:
-        return None
-    if health.timed_out:
-        return f"it accepts connections, but GET /health got no answer in {health.seconds:.0f} s"
-    return f"{health.failure}; is the agent running at this address?"
-
-
-def _unauthorized(seen: AgentObservation) -> str | None:
-    """Why access was denied: then no response tells anything about the agent itself."""
-    if all(run.status in (401, 403) for run in seen.run.values()):
-        status = seen.run["sync"].status
-        return f"HTTP {status} for a valid request: set AGENT_TOKEN to the agent's bearer token"
-    return None
 
 
 def apply_rule(

@@ -37,9 +37,6 @@ MAX_BYTES = 8_000_000
 _REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
 
 
-# --- addresses ------------------------------------------------------------------------------------
-
-
 def read_endpoints(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """AGENT_ENDPOINTS_JSON, {"agent-name": "http://..."}; empty when the variable is not set."""
     text = environment.get(ENDPOINTS_VARIABLE, "").strip()
@@ -79,9 +76,6 @@ def check_base_url(url: object, what: str) -> str:
         got = "it" if "@" in str(url) else repr(url)  # before an @ there may be a password
         raise UsageError(f"{what}: {got} is not an http(s) URL such as http://host:8000")
     return str(url).rstrip("/")
-
-
-# --- calls ----------------------------------------------------------------------------------------
 
 
 async def run_sync(
@@ -141,9 +135,6 @@ async def _post(
             yield response
 
 
-# --- HTTP: status and content type ----------------------------------------------------------------
-
-
 def _protocol(message: str) -> AgentFailure:
     return AgentFailure(FailureKind.PROTOCOL, message)
 
@@ -186,9 +177,6 @@ async def _rejection(response: httpx.Response) -> AgentFailure:
         retry_after=parse_retry_after(response.headers.get("retry-after")),
         said=said,
     )
-
-
-# --- JSON: the envelope ---------------------------------------------------------------------------
 
 
 def success_of(body: Mapping[str, Any]) -> bool | None:

@@ -10,10 +10,9 @@ import secrets
 import shlex
 import string
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -24,7 +23,7 @@ from assay.errors import AgentFailure, FailureKind
 from assay.net.http import classify_http_errors
 from assay.net.json import JsonObject, parse_json, parse_object
 from assay.net.redact import redact_url
-from assay.net.sse import Event, EventReader
+from assay.net.sse import EventReader
 
 # For one response: those of all requests are held until the rules have seen them.
 MAX_BODY_BYTES = 4_000_000
@@ -45,18 +44,64 @@ class SentRequest:
     fault: str = ""
 
 
+class StreamView:
+    """A body read as server-sent events while it comes; times are seconds since the request."""
+
+    def __init__(self) -> None:
+        self._reader = EventReader(MAX_BODY_BYTES)
+        self._moment: float | None = None
+        self.first_event_s: float | None = None
+        self.longest_silence_s = 0.0
+        self.problems: list[str] = []
+        self.names: list[str] = []
+        self.objects: list[tuple[str, JsonObject]] = []
+        self.terminal: JsonObject | None = None
+        self.terminal_count = 0
+
+    def feed(self, moment: float, chunk: bytes) -> bool:
+        """Take in what came at a moment; True if it completes the first terminal event."""
+        self._pass(moment)
+        had_ended = self.terminal_count > 0
+        for event in self._reader.feed(chunk):
+            if self.first_event_s is None:
+                self.first_event_s = moment
+            try:
+                value = parse_json(event.data)
+            except orjson.JSONDecodeError:
+                value = None
+                self.problems.append("the data of an event is not JSON")
+            name = event_name(event, value if isinstance(value, dict) else {})
+            self.names.append(name)
+            self.terminal_count += name in TERMINAL_EVENTS
+            if isinstance(value, dict):
+                self.objects.append((name, value))
+                self.terminal = value if name in TERMINAL_EVENTS else self.terminal
+        return self.terminal_count > 0 and not had_ended
+
+    def finish(self, moment: float, *, complete: bool) -> None:
+        """Note how the body ended."""
+        if self._moment is not None:
+            self._pass(moment)
+        if complete:
+            self._reader.close()
+        self.problems = [*self._reader.problems, *self.problems]
+
+    def _pass(self, moment: float) -> None:
+        last = moment if self._moment is None else self._moment
+        self.longest_silence_s = max(self.longest_silence_s, moment - last)
+        self._moment = moment
+
+
 @dataclass(frozen=True)
 class Exchange:
-    """One request and all that came back, each piece with the second at which it came.
-
-    `failure` says why the response is not complete.
-    """
+    """One request and all that came back; `failure` says why the response is not complete."""
 
     sent: SentRequest
     status: int | None = None
     media_type: str = ""
     headers: bytes = b""
-    chunks: tuple[tuple[float, bytes], ...] = ()
+    body: bytes = b""
+    events: StreamView = field(default_factory=StreamView)
     seconds: float = 0.0
     failure: str | None = None
     timed_out: bool = False
@@ -78,11 +123,6 @@ class Exchange:
         return self.failure or "no answer" if self.status is None else f"HTTP {self.status}"
 
     @cached_property
-    def body(self) -> bytes:
-        """All that came, complete or not."""
-        return b"".join(chunk for _, chunk in self.chunks)
-
-    @cached_property
     def request(self) -> JsonObject:
         """The body that was sent, {} if it was not a JSON object."""
         return parse_object(self.sent.content) or {}
@@ -91,11 +131,6 @@ class Exchange:
     def json(self) -> JsonObject | None:
         """The body if it is a JSON object."""
         return parse_object(self.body)
-
-    @cached_property
-    def events(self) -> "StreamView":
-        """The body as server-sent events."""
-        return StreamView(self)
 
     @property
     def result(self) -> JsonObject | None:
@@ -131,38 +166,6 @@ class Exchange:
         return ""
 
 
-class StreamView:
-    """An exchange read as server-sent events, with the time at which the first was complete."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        reader = EventReader(MAX_BODY_BYTES)
-        events: list[Event] = []
-        self.first_event_s: float | None = None
-        for moment, chunk in exchange.chunks:
-            events += reader.feed(chunk)
-            if events and self.first_event_s is None:
-                self.first_event_s = moment
-        if exchange.failure is None:
-            reader.close()
-        self.problems = list(reader.problems)
-        self.names: list[str] = []
-        self.objects: list[tuple[str, JsonObject]] = []
-        for event in events:
-            try:
-                value = parse_json(event.data)
-            except orjson.JSONDecodeError:
-                value = None
-                self.problems.append("the data of an event is not JSON")
-            self.names.append(event_name(event, value if isinstance(value, dict) else {}))
-            if isinstance(value, dict):
-                self.objects.append((self.names[-1], value))
-        ends = [data for name, data in self.objects if name in TERMINAL_EVENTS]
-        self.terminal = ends[-1] if ends else None
-        self.terminal_count = sum(name in TERMINAL_EVENTS for name in self.names)
-        moments = [moment for moment, _ in exchange.chunks] + [exchange.seconds]
-        self.longest_silence_s = max((late - early for early, late in pairwise(moments)), default=0)
-
-
 async def record_exchange(
     http: httpx.AsyncClient, sent: SentRequest, *, timeout: float, linger_s: float = 5.0
 ) -> Exchange:
@@ -174,7 +177,7 @@ async def record_exchange(
     clock = asyncio.get_running_loop().time
     started = clock()
     seen: JsonObject = {}
-    chunks: list[tuple[float, bytes]] = []
+    body, view = bytearray(), StreamView()
     headers = {"Content-Type": "application/json"} if sent.content else {}
     if request_id := (parse_object(sent.content) or {}).get("request_id"):
         headers["X-Request-ID"] = str(request_id)
@@ -188,9 +191,9 @@ async def record_exchange(
                         "media_type": media_type(response),
                         "headers": b"\n".join(value for _, value in response.headers.raw),
                     }
-                    async for chunk, is_terminal in _chunks(response):
-                        chunks.append((clock() - started, chunk))
-                        if is_terminal:
+                    async for chunk in response.aiter_bytes():
+                        body += chunk
+                        if view.feed(clock() - started, chunk):
                             limit.reschedule(min(limit.when() or 0.0, clock() + linger_s))
     except TimeoutError:
         waited = f"no complete response within {clock() - started:.0f} s"
@@ -198,18 +201,9 @@ async def record_exchange(
     except AgentFailure as failure:
         too_large = failure.kind is FailureKind.INVALID_ANSWER
         seen |= {"failure": str(failure), "too_large": too_large}
-    return Exchange(sent, **seen, chunks=tuple(chunks), seconds=clock() - started)
-
-
-async def _chunks(response: httpx.Response) -> AsyncIterator[tuple[bytes, bool]]:
-    """The pieces as they come, and whether one completed the first terminal event."""
-    reader, open_ended = EventReader(MAX_BODY_BYTES), True
-    async for chunk in response.aiter_bytes():
-        events = reader.feed(chunk) if open_ended else []
-        named = (event_name(event, parse_object(event.data) or {}) for event in events)
-        ended = any(name in TERMINAL_EVENTS for name in named)
-        open_ended = open_ended and not ended
-        yield chunk, ended
+    seconds = clock() - started
+    view.finish(seconds, complete="failure" not in seen)
+    return Exchange(sent, **seen, body=bytes(body), events=view, seconds=seconds)
 
 
 def curl_command(exchange: Exchange, *, with_token: bool = False, hide_inputs: bool = False) -> str:
@@ -352,7 +346,10 @@ class Prober:
         run["stream"] = await self._post("stream", self._body())
         short_time = few_tokens = None
         if run["sync"].reports_success:
-            short_time = await self._short_time(run["sync"].seconds)
+            usual_s = run["sync"].seconds
+            if usual_s >= 2 * self.limits.grace_s:  # else a budget would not show
+                tenth = {"timeout_ms": round(usual_s * 100)}
+                short_time = await self._post("sync", self._body(budgets=tenth))
             budgets = {"max_output_tokens": 1, "max_escalations": 0}
             few_tokens = await self._post("sync", self._body(budgets=budgets))
         ways = [way for way in WAYS if not endpoint_missing(run[way])]
@@ -372,15 +369,6 @@ class Prober:
         """GET a path of the agent."""
         sent = SentRequest("GET", self.base + path)
         return await record_exchange(self.http, sent, timeout=self.limits.sync_s)
-
-    async def _short_time(self, usual_s: float) -> Exchange | None:
-        """A request with a tenth of the usual time as its budget.
-
-        None if runs are too short for their budget to show.
-        """
-        if usual_s < 2 * self.limits.grace_s:
-            return None
-        return await self._post("sync", self._body(budgets={"timeout_ms": round(usual_s * 100)}))
 
     async def _refusals(self, way: str) -> list[Exchange]:
         """The responses to requests that have one fault each, and secret text in their inputs."""
@@ -421,18 +409,9 @@ class Prober:
 # --- which responses a rule is about --------------------------------------------------------------
 
 
-def _result(way: str, seen: AgentObservation) -> list[Exchange]:
-    run = seen.run[way]
-    return [run] if run.succeeded and run.result is not None else []
-
-
-def _results(seen: AgentObservation) -> list[Exchange]:
-    return _result("sync", seen) + _result("stream", seen)
-
-
-def _with_events(seen: AgentObservation) -> list[Exchange]:
-    run = seen.run["stream"]
-    return [run] if run.succeeded and run.events.names else []
+def _results(seen: AgentObservation, *ways: str) -> list[Exchange]:
+    runs = [seen.run[way] for way in ways]
+    return [run for run in runs if run.succeeded and run.result is not None]
 
 
 def _failed_runs(way: str, seen: AgentObservation) -> list[Exchange]:
@@ -450,27 +429,22 @@ def _failures(seen: AgentObservation) -> list[Exchange]:
     return [answer for answer in _errors(seen) if {"outputs", "request_id"} & {*answer.fields}]
 
 
-def _few_tokens(seen: AgentObservation) -> list[Exchange]:
-    """Not a run that succeeded without saying how many tokens it used."""
-    answer = seen.few_tokens
-    if answer is None or (answer.reports_success and answer.output_tokens is None):
-        return []
-    return [answer]
-
-
 _MISSING = ("no request_id", "empty request_id", "no task_type")
 
 SELECTORS: dict[str, Callable[[AgentObservation], list[Exchange]]] = {
     "health": lambda seen: [seen.health],
     "readiness": lambda seen: [seen.ready],
     "sync": lambda seen: [seen.run["sync"]],
-    "sync result": partial(_result, "sync"),
+    "sync result": lambda seen: _results(seen, "sync"),
     "stream": lambda seen: [seen.run["stream"]],
-    "events": _with_events,
-    "terminal event": partial(_result, "stream"),
-    "results": _results,
+    "events": lambda seen: [x for x in [seen.run["stream"]] if x.succeeded and x.events.names],
+    "terminal event": lambda seen: _results(seen, "stream"),
+    "results": lambda seen: _results(seen, *WAYS),
     "short time budget": lambda seen: [seen.short_time] if seen.short_time else [],
-    "token budget": _few_tokens,
+    # Not a run that succeeded without saying how many tokens it used.
+    "token budget": lambda seen: [
+        x for x in [seen.few_tokens] if x and (x.output_tokens is not None or not x.reports_success)
+    ],
     # The contract allows a refusal and says how it looks; it does not demand one.
     "refused task": lambda seen: [x for x in seen.refused("unknown task") if not x.succeeded],
     "unknown task": lambda seen: seen.refused("unknown task"),
@@ -479,6 +453,6 @@ SELECTORS: dict[str, Callable[[AgentObservation], list[Exchange]]] = {
     "failed sync run": partial(_failed_runs, "/sync"),
     "failed stream": partial(_failed_runs, "/stream"),
     "failures": _failures,
-    "results and failures": lambda seen: _results(seen) + _failures(seen),
+    "results and failures": lambda seen: _results(seen, *WAYS) + _failures(seen),
     "errors": _errors,
 }

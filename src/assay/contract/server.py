@@ -16,7 +16,6 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -28,7 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ExceptionHandler, Receive, Scope, Send
+from starlette.types import ASGIApp, ExceptionHandler, Receive, Scope, Send
 
 from assay.contract.envelope import (
     AgentRunRequest,
@@ -76,9 +75,6 @@ class ReportProgress(Protocol):
 Work = Callable[[AgentRunRequest, ReportProgress], Awaitable[AgentRunResponse]]
 
 
-# --- health ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """`details` are shown to everyone: counts and names, no internal addresses."""
@@ -97,9 +93,6 @@ def ready_response(service: str, readiness: Readiness) -> JSONResponse:
     state = {"status": "ready" if readiness.ready else "degraded", "service": service}
     body = {**state, **readiness.details, **state}
     return JSONResponse(body, status_code=200 if readiness.ready else 503)
-
-
-# --- one run --------------------------------------------------------------------------------------
 
 
 class Execution:
@@ -122,8 +115,9 @@ class Execution:
         while (step := await self._steps.get()) is not None:
             yield step
 
-    def stop(self) -> None:
-        """End the run with an error that its caller gets, because the server shuts down."""
+    async def stop_when(self, stopping: anyio.Event) -> None:
+        """End the run with an error that its caller gets, when the server shuts down."""
+        await stopping.wait()
         self._stopping = True
         self.task.cancel()
 
@@ -175,52 +169,6 @@ class Execution:
         }
         wire = response.model_copy(update=update).to_wire()
         return response.status, orjson.dumps(wire)
-
-
-class RunStream:
-    """The ASGI response that follows one run as server-sent events. The run is canceled when the
-    client disconnects; `on_end` is called with its status, or "cancelled".
-    """
-
-    def __init__(self, run: Execution, heartbeat_s: float, on_end: Callable[[str], None]) -> None:
-        self._run = run
-        self._heartbeat_s = heartbeat_s
-        self._on_end = on_end
-        self._status = "cancelled"
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stopping = anyio.Event()
-        response = EventSourceResponse(
-            self._events(),
-            sep="\n",
-            ping=self._heartbeat_s,
-            ping_message_factory=lambda: ServerSentEvent(comment="heartbeat", sep="\n"),
-            shutdown_event=stopping,
-            shutdown_grace_period=_SHUTDOWN_GRACE_S,
-        )
-        stopper = asyncio.create_task(_stop_when(stopping, self._run))
-        try:
-            await response(scope, receive, send)
-        finally:
-            stopper.cancel()
-            self._run.task.cancel()
-            self._on_end(self._status)
-
-    async def _events(self) -> AsyncIterator[bytes]:
-        request_id, task_type = self._run.request.request_id, self._run.request.task_type
-        yield format_event("started", {"request_id": request_id, "task_type": task_type}).encode()
-        async for progress in self._run.progress():
-            yield format_event("progress", {**progress, "request_id": request_id}).encode()
-        self._status, body = self._run.task.result()
-        yield format_event("final", orjson.loads(body)).encode()
-
-
-async def _stop_when(stopping: anyio.Event, run: Execution) -> None:
-    await stopping.wait()
-    run.stop()
-
-
-# --- from the bytes of a request to what the agent will run, or a rejection -----------------------
 
 
 class RequestRejected(Exception):
@@ -300,9 +248,6 @@ async def accept_request(
     return request
 
 
-# --- the routes -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
     """What one agent accepts."""
@@ -380,12 +325,42 @@ class _Endpoints:
         self._log(http, status)
         return Response(body, media_type="application/json")
 
-    async def stream(self, http: Request) -> Response | RunStream:
-        """POST /agents/run/stream"""
+    async def stream(self, http: Request) -> Response | ASGIApp:
+        """POST /agents/run/stream. The run is canceled when the client disconnects."""
         run = await self._start(http)
         if isinstance(run, Response):
             return run
-        return RunStream(run, self._service.limits.heartbeat_s, partial(self._log, http))
+        status = "cancelled"
+
+        async def events() -> AsyncIterator[bytes]:
+            nonlocal status
+            named = {"request_id": run.request.request_id}
+            started = {**named, "task_type": run.request.task_type}
+            yield format_event("started", started).encode()
+            async for progress in run.progress():
+                yield format_event("progress", progress | named).encode()
+            status, body = run.task.result()
+            yield format_event("final", orjson.loads(body)).encode()
+
+        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            stopping = anyio.Event()
+            response = EventSourceResponse(
+                events(),
+                sep="\n",
+                ping=self._service.limits.heartbeat_s,
+                ping_message_factory=lambda: ServerSentEvent(comment="heartbeat", sep="\n"),
+                shutdown_event=stopping,
+                shutdown_grace_period=_SHUTDOWN_GRACE_S,
+            )
+            stopper = asyncio.create_task(run.stop_when(stopping))
+            try:
+                await response(scope, receive, send)
+            finally:
+                stopper.cancel()
+                run.task.cancel()
+                self._log(http, status)
+
+        return respond
 
     async def health(self, _http: Request) -> Response:
         """GET /health"""
