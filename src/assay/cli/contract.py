@@ -3,10 +3,9 @@
 import asyncio
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from assay.cli.console import Unwrapped, say
@@ -72,16 +71,14 @@ def check(
         raise UsageError('--inputs must be a JSON object, such as {"query": "..."}')
     select_rules(skip or ())
 
-    async def check_each() -> list[TargetReport]:
-        reports = []
-        for url, task in parsed:
-            say(f"checking {task} at {redact_url(url)}")
-            auth = token_for(url, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
-            rules: dict[str, Any] = {"skip": skip or (), "level": RuleLevel(level)}
-            reports.append(await check_agent(url, task, inputs=sent, auth=auth, **rules))
-        return reports
-
-    reports = asyncio.run(check_each())
+    reports = []
+    for url, task in parsed:
+        say(f"checking {task} at {redact_url(url)}")
+        auth = token_for(url, UNRESTRICTED, AGENT_TOKEN_VARIABLE)
+        checking = check_agent(
+            url, task, inputs=sent, auth=auth, skip=skip or (), level=RuleLevel(level)
+        )
+        reports.append(asyncio.run(checking))
     text = (part for report in reports for part in _rendered(report, all_checks))
     exit_code = 0 if all(report.passed for report in reports) else 1
     if any(report.unreachable for report in reports):
@@ -94,8 +91,10 @@ def _rendered(report: TargetReport, all_checks: bool) -> "Iterator[RenderableTyp
     yield Text.assemble((report.task_type, "bold"), f" at {report.url}")
     for result in report.findings():
         yield from _finding(result, complete=all_checks or result.verdict is CheckVerdict.FAIL)
-    if all_checks:
-        yield _others(report)
+    for result in report.with_verdict(CheckVerdict.PASS, CheckVerdict.NOT_APPLICABLE):
+        if all_checks:
+            said = f"{result.rule}; {result.detail}" if result.detail else result.rule
+            yield Text(f"{result.verdict:<4}  {result.level:<6}  {result.name}: {said}", "dim")
     yield from (_summary(report), "")
 
 
@@ -112,18 +111,6 @@ def _finding(result: CheckResult, *, complete: bool) -> "Iterator[RenderableType
     yield Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False)
     if complete and result.repeat:
         yield Unwrapped(f"  repeat: {result.repeat}")
-
-
-def _others(report: TargetReport) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    for _ in ("verdict", "level", "name"):
-        table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
-    for result in report.with_verdict(CheckVerdict.PASS, CheckVerdict.NOT_APPLICABLE):
-        style = "green" if result.verdict is CheckVerdict.PASS else "dim"
-        said = f"{result.rule}\n{result.detail}" if result.detail else result.rule
-        table.add_row(Text(result.verdict, style=style), result.level, result.name, Text(said))
-    return table
 
 
 def _summary(report: TargetReport) -> Text:

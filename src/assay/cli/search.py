@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assay.data.dataset import Dataset
-    from assay.progress import Progress
     from assay.search.embedding import Embedder
     from assay.search.index import IndexReport
     from assay.search.retriever import Explanation, SearchHit
@@ -129,14 +128,13 @@ def _table(hits: Sequence["SearchHit"]) -> "Table":
     from rich.text import Text
 
     signals = list(dict.fromkeys(signal for hit in hits for signal in hit.signals))
-    longest = min(_MAX_ID_WIDTH, max(len(hit.doc_id) for hit in hits))
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
-    table.add_column("#", justify="right", width=len(str(len(hits))))
-    table.add_column("score", justify="right", width=len(figure(1.0)))
-    table.add_column("document", overflow="fold", width=max(longest, len("document")))
+    table.add_column("#", justify="right")
+    table.add_column("score", justify="right")
+    table.add_column("document", overflow="fold", max_width=_MAX_ID_WIDTH)
     table.add_column("title", overflow="ellipsis", no_wrap=True, ratio=1)
     for signal in signals:
-        table.add_column(signal, justify="right", width=len(signal))
+        table.add_column(signal, justify="right")
     for rank, hit in enumerate(hits, 1):
         title = Text(" ".join((hit.title or hit.text[:200]).split()))
         places = (str(hit.signals.get(signal, "")) for signal in signals)
@@ -166,6 +164,8 @@ def index(
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
     """
     settings, parameters = EmbedderSettings(embedder or ""), Bm25Settings.parse(bm25 or ())
+    from assay.search.distributed_index import build_on_cluster, write_part
+
     if out is not None and not shard:
         raise UsageError("--out has no effect without --shard I/N; add it")
     if shard and engine:
@@ -174,12 +174,18 @@ def index(
         data = load_dataset(dataset, progress=progress)
         data.require_documents("an index")
         if shard:
-            return _embed_shard(shard, out, dataset, data, settings, parameters, progress)
+            place, parts = parse_shard(shard)
+            folder = out or Path("index-parts") / f"{place + 1}-of-{parts}"
+            about = (settings, parameters, progress)
+            part = write_part(folder, data, dataset, (place, parts), *about)
+            text = [
+                f"{folder}: {part.documents:,} of {len(data.documents):,} documents embedded; when "
+                f"all {parts} parts are there: assay merge {folder.parent}/*"
+            ]
+            return Result({"part": str(folder)} | asdict(part), text)
         chosen = embedding.open_embedder(settings)
         store = open_store(data.name, chosen)
         if engine:
-            from assay.search.distributed_index import build_on_cluster
-
             report = build_on_cluster(data, settings, store, engine, progress, bm25=parameters)
         else:
             report = build_index(data, chosen, store, progress, bm25=parameters)
@@ -197,27 +203,6 @@ def _index_result(
         f"{state}, {count(report.embedded)} texts embedded, in {duration(report.seconds)}",
     ]
     return Result(value | asdict(report), text)
-
-
-def _embed_shard(
-    shard: str,
-    folder: Path | None,
-    dataset: str,
-    data: "Dataset",
-    settings: EmbedderSettings,
-    bm25: Bm25Settings,
-    progress: "Progress",
-) -> Result:
-    from assay.search.distributed_index import write_part
-
-    index, parts = parse_shard(shard)
-    folder = folder or Path("index-parts") / f"{index + 1}-of-{parts}"
-    part = write_part(folder, data, dataset, (index, parts), settings, bm25, progress)
-    text = (
-        f"{folder}: {part.documents:,} of {len(data.documents):,} documents embedded; when all "
-        f"{parts} parts are there: assay merge {folder.parent}/*"
-    )
-    return Result({"part": str(folder)} | asdict(part), [text])
 
 
 def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
