@@ -94,24 +94,25 @@ def current_spelling(arguments: Sequence[str]) -> list[str]:
                 found += form.format(value).split(" ", 1)
             else:
                 os.environ[form.partition("=")[0]] = value
-    return _joined(_joined(found, "--index"), "--method")
+    return _joined(found)
 
 
-def _joined(words: list[str], old: str) -> list[str]:
+def _joined(words: list[str]) -> list[str]:
     """`--preset solr --index docs` as `--preset solr:docs`, `rest:URL --method PUT` likewise."""
-    place = next((n for n, word in enumerate(words) if word.partition("=")[0] == old), None)
-    if place is None:
-        return words
-    _, equals, value = words[place].partition("=")
-    value = value if equals else "".join(words[place + 1 : place + 2])
-    found = words[:place] + words[place + (1 if equals else 2) :]
-    for n, word in enumerate(found):
-        if old == "--index" and (word.startswith("--preset=") or found[n - 1] == "--preset"):
-            say("warning: --index is now --preset NAME:VALUE; the old name will be removed")
-            return [*found[:n], f"{word}:{value}", *found[n + 1 :]]
-        if old == "--method" and word.startswith(("rest:", "http://", "https://")):
-            say("warning: --method NAME is now part of the target: 'rest:NAME URL'")
-            return [*found[:n], f"rest:{value} {word.removeprefix('rest:')}", *found[n + 1 :]]
+    for n, word in enumerate(words):
+        old, equals, value = word.partition("=")
+        if old not in ("--index", "--method"):
+            continue
+        value = value if equals else "".join(words[n + 1 : n + 2])
+        rest = words[:n] + words[n + (1 if equals else 2) :]
+        for at, other in enumerate(rest):
+            if old == "--index" and (rest[at - 1] == "--preset" or other.startswith("--preset=")):
+                say("warning: --index is now --preset NAME:VALUE; the old name will be removed")
+                return _joined([*rest[:at], f"{other}:{value}", *rest[at + 1 :]])
+            if old == "--method" and other.startswith(("rest:", "http://", "https://")):
+                say("warning: --method NAME is now part of the target: 'rest:NAME URL'")
+                target = f"rest:{value} {other.removeprefix('rest:')}"
+                return _joined([*rest[:at], target, *rest[at + 1 :]])
     return words
 
 

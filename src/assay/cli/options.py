@@ -17,9 +17,6 @@ from assay.search import MODES
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Judgments
 
-_DEFAULT = "nfcorpus"
-_FALLBACK = "notes"
-
 RUNS_OPTION = option(Path("runs"), "Folder of the runs.", "ASSAY_OUT", "DIR", "--runs")
 OUT_OPTION = option(
     Path("runs"), "Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out", group="Output"
@@ -116,29 +113,24 @@ def choose_dataset(
     Without `fallback` there is no other set: a foreign agent does not know the bundled documents.
     """
     try:
-        dataset = _load(name or _DEFAULT, columns)
+        dataset = load_with_warnings(name or "nfcorpus", columns)
     except DownloadError as error:
         if name is not None:
             raise
         if not fallback:
             raise UsageError(
-                f"NFCorpus is not available: {error}; name the data that the target searches with "
-                "--dataset"
+                f"NFCorpus is not available: {error}; name the data of the target with --dataset"
             ) from None
-        say("")
         warn(f"NFCorpus is not available: {error}")
-        warn(
-            f"evaluating on the bundled set {_FALLBACK!r} instead; its scores are not comparable "
-            "with NFCorpus"
-        )
-        say("")
-        dataset = _load(_FALLBACK)
+        warn("evaluating on the bundled set 'notes' instead; its scores are not comparable")
+        dataset = load_with_warnings("notes")
     if not dataset.documents:
         say(f"note: {dataset.name!r} has no documents: misspelled ids cannot be detected")
     return dataset
 
 
-def _load(name: str, columns: Sequence[str] = ()) -> "Dataset":
+def load_with_warnings(name: str, columns: Sequence[str] = ()) -> "Dataset":
+    """A data set; what is odd about it is said on stderr."""
     from assay.data import load_dataset
 
     with progress_bar() as progress:
@@ -174,7 +166,7 @@ def load_judgments(
         return JudgmentSource(str(qrels), read_qrels(qrels), None, judged_by_model(qrels))
     if dataset is None:
         raise UsageError("no judgments given: pass --qrels FILE, or --dataset NAME with --split")
-    data = _load(dataset, columns)
+    data = load_with_warnings(dataset, columns)
     judgments = data.judgments_in(split)
     return JudgmentSource(f"{data.name} {split}", judgments, data.corpus_ids, data.judged_by)
 
@@ -201,17 +193,15 @@ def read_config(
     be meant for other runs. On the command line it is an error.
     """
     values: dict[str, Any] = {}
-    typed: dict[str, Any] = {}
-    for name in names:
-        setting = settings()[name]
+    for setting in (settings()[name] for name in names):
         value = options[setting.param]
-        is_typed = is_on_command_line(context, setting.param)
-        if name == "gates" and not is_typed:
+        if setting.name == "gates" and not is_on_command_line(context, setting.param):
             value = split_gates(value)
         if setting.repeatable:
             value = setting.read(tuple(value or ()))
-        (typed if is_typed else values)[name] = setting.default if value is None else value
-    return RunConfig(**without_unneeded({**values, **typed, **fixed}) | typed | fixed)
+        values[setting.name] = setting.default if value is None else value
+    typed = {n: v for n, v in values.items() if is_on_command_line(context, settings()[n].param)}
+    return RunConfig(**without_unneeded(values | fixed) | typed | fixed)
 
 
 def split_gates(texts: Sequence[str] | None) -> list[str]:
@@ -228,18 +218,16 @@ def use_named_target(
 
     Flags and variables win over the table, the table over what the file says for the command.
     """
-    if options.get("columns") and not is_given(context, "columns"):
-        # The file names the columns of its data set, which another one need not have.
-        options["columns"] = None if is_given(context, "dataset") else options["columns"]
+    other_data = is_given(context, "dataset")
+    if other_data and not is_given(context, "columns"):
+        options["columns"] = None  # the file names the columns of its own data set
     found = named_target(target or "")
     if found is None:
         return target
-    address, of_target = found
-    for param, value in of_target.items():
-        other_data = param == "columns" and is_given(context, "dataset")
-        if param in options and not is_given(context, param) and not other_data:
-            options[param] = value
-    return address
+    for param, value in found[1].items():
+        if param in options and not is_given(context, param):
+            options[param] = None if other_data and param == "columns" else value
+    return found[0]
 
 
 def require_used(context: click.Context, names: Container[str], why: str) -> None:

@@ -84,17 +84,13 @@ def _verb_values(command: VerbCommand, words: Sequence[str], content: Table) -> 
 
 def _params(command: click.Command) -> dict[str, click.Parameter]:
     """The options of a verb by their keys: the names of flags, and those of parameters."""
-    flags = {_name(flag.lstrip("-")): param for param in command.params for flag in param.opts}
-    return flags | {param.name or "": param for param in command.params}
-
-
-def _name(key: str) -> str:
-    return key.replace("-", "_")
+    keys = ((key, param) for param in command.params for key in (*param.opts, param.name or ""))
+    return {key.lstrip("-").replace("-", "_"): param for key, param in keys}
 
 
 def _options_in(table: Table) -> dict[str, Any]:
     """The options of a table, without the tables of verbs."""
-    found = {_name(key): value for key, value in table.items()}
+    found = {key.replace("-", "_"): value for key, value in table.items()}
     return {k: value for k, value in found.items() if not isinstance(value, dict) or k in _TABLES}
 
 
@@ -109,7 +105,7 @@ def _require_keys(table: Table, commands: Iterable[click.Command], place: str = 
 def _require_tables(group: VerbGroup, table: Table) -> None:
     """Raise `UsageError` for a table that no verb has."""
     for name, inner in table.items():
-        if not isinstance(inner, dict) or _name(name) in _TABLES:
+        if not isinstance(inner, dict) or name.replace("-", "_") in _TABLES:
             continue
         if name not in group.verbs:
             hint = did_you_mean(name, group.verbs)
