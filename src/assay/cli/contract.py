@@ -37,10 +37,7 @@ def check(
         "URL=TASK", f"Agents to check. Default: {TARGETS_VARIABLE}, apart by commas.", default=None
     ),
     inputs: str | None = option(
-        None,
-        "Inputs to send instead of the built-in sample inputs for the task.",
-        "ASSAY_CHECK_INPUTS",
-        "JSON",
+        None, "Inputs to send instead of the task's samples.", "ASSAY_CHECK_INPUTS", "JSON"
     ),
     skip: list[str] | None = option(None, "Skip this check. Repeatable.", metavar="NAME"),
     all_checks: bool = switch(
@@ -48,8 +45,7 @@ def check(
     ),
     level: str = option(
         "must",
-        "The weakest level that fails: must (the contract demands it), should (it "
-        "recommends it) or ours (Assay's own rules).",
+        "The weakest level that fails: must, should or ours (Assay's own rules).",
         "ASSAY_CHECK_LEVEL",
         "LEVEL",
         choices=("must", "should", "ours"),

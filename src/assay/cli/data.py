@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _LABEL_WIDTH = 22
 SOURCE_ARGUMENT = argument(
     "SRC",
-    "A table of questions (.csv, .tsv, .jsonl, .parquet), a BEIR or MTEB folder, a BEIR zip, "
-    "nfcorpus, notes, beir:NAME, hf:ORG/NAME or ir_datasets:NAME.",
+    "A table of questions (.csv, .tsv, .jsonl, .parquet), a folder or zip in BEIR format, or a "
+    "name: nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME.",
 )
 NEW_FOLDER_OPTION = option(..., "The new folder, in BEIR format.", "ASSAY_DATA_OUT", "DIR", "--out")
 SPLIT_OPTION = option("test", "Which split of the judgments to use.", "ASSAY_SPLIT", "NAME")
@@ -56,9 +56,7 @@ def import_dataset(
     out: Path = NEW_FOLDER_OPTION,
     columns: list[str] | None = COLUMNS_OPTION,
     corpus: Path | None = option(
-        None,
-        "The documents: a table with doc_id, text and optionally title.",
-        "ASSAY_CORPUS",
+        None, "The documents: a table with doc_id, text, title.", "ASSAY_CORPUS"
     ),
 ) -> Result:
     """Convert a data set to a folder in BEIR format."""
@@ -113,7 +111,7 @@ def sample(
     ),
     documents: int = option(
         1000,
-        "How many documents to keep: all that are judged for the queries, then others.",
+        "How many documents to keep: the judged, then others.",
         "ASSAY_SAMPLE_DOCUMENTS",
         min=0,
     ),

@@ -52,15 +52,11 @@ def doctor(
     context: click.Context,
     url: str | None = argument(
         "URL",
-        "The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), or any other "
-        "target. If omitted: show the current settings, the kinds of targets, plug-ins and "
-        "extras.",
+        "The agent's URL, or any target. Default: show settings, targets, plug-ins and extras.",
         default=None,
     ),
     query: str | None = option(
-        None,
-        "The query of the sample call. Default: one of --dataset, else one about vitamin D.",
-        metavar="TEXT",
+        None, "The query to send. Default: one of --dataset, or about vitamin D.", metavar="TEXT"
     ),
     **options: Any,
 ) -> Result:

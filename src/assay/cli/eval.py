@@ -61,14 +61,13 @@ def evaluate(
     out: Path = OUT_OPTION,
     resume: str | None = option(
         None,
-        "Finish this run instead of starting a new one: its folder, its name or 'latest'.",
+        "Finish this run: its folder, its name or 'latest'.",
         metavar="RUN",
         group="Usual options",
     ),
     shard: str | None = option(
         None,
-        "Ask only this part of the queries, such as 2/4; `assay merge` joins the runs. With "
-        "--engine: the number of parts.",
+        "Ask only this part of the queries, such as 2/4; with --engine: the number of parts.",
         "ASSAY_SHARD",
         "I/N",
         group="Data",

@@ -106,20 +106,18 @@ _EXTRAS = {
 def init(
     target: str | None = argument(
         "TARGET",
-        "What to measure: a URL (with {query} in it, or the address of an agent) or any other "
-        "target. Default: a search function of the project.",
+        "A URL (with {query} in it, or of an agent) or any target. Default: a function found here.",
         default=None,
     ),
     dataset: str | None = option(
         None,
-        "The questions. Default: a table of questions or a folder in BEIR format that is "
-        "found, else notes.",
+        "The questions. Default: a table or BEIR folder that is found, else notes.",
         metavar="NAME|PATH",
     ),
     columns: list[str] | None = setting_option("columns", variable=None),
     ci: str | None = option(
         None,
-        "Whether to write a job: github or none. Default: github if the project is there.",
+        "The job: github or none. Default: github if the project is there.",
         metavar="SYSTEM",
         choices=("github", "none"),
     ),

@@ -76,9 +76,7 @@ _POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
 _Made = TypeVar("_Made")
 
 SOURCES_ARGUMENT = argument(
-    "RUN",
-    "Runs (folders or names), or TREC run files with --dataset; to grade, also a table of "
-    "query, doc_id, passage and, if a person gave it, label.",
+    "RUN", "Runs (folders or names), or TREC run files with --dataset; to grade, also a table."
 )
 DEPTH_OPTION = option(10, "How many documents of each ranking to take.", metavar="K", min=1)
 SOURCE_DATASET_OPTION = option(
@@ -94,8 +92,7 @@ def ground_truth(
     split: str = SPLIT_OPTION,
     num_queries: int | None = option(
         None,
-        "Draw this many queries at random. Default: all judged queries; on nfcorpus the five of "
-        "the RAG tests.",
+        "Draw so many queries. Default: all; on nfcorpus the five of the RAG tests.",
         "ASSAY_NUM_QUERIES",
         "N",
     ),
@@ -105,15 +102,12 @@ def ground_truth(
     seed: int = option(42, "Random seed of the sample.", "ASSAY_SEED", "S"),
     provider: str = option(
         EXTRACTIVE,
-        f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents and "
-        "uses no model.",
+        f"The model that writes: {PROVIDER_FORMS}; or extractive, without a model.",
         "RAG_EVAL_PROVIDER",
         "SPEC",
     ),
     out: Path | None = option(
-        None,
-        "Where to write the result. Default: ground_truth.json; with --nuggets, nuggets.jsonl.",
-        metavar="FILE",
+        None, "The file. Default: ground_truth.json; with --nuggets, nuggets.jsonl.", metavar="FILE"
     ),
     resume: bool = switch(
         "--resume", "Keep the records of an existing file and add what is missing."
@@ -165,16 +159,10 @@ def ground_truth(
 
 def questions(
     source: str = argument(
-        "DOCUMENTS",
-        "What to ask about: a folder of .md and .txt files, a corpus.jsonl, a BEIR folder or "
-        "zip, nfcorpus or notes.",
+        "DOCUMENTS", "A folder of .md and .txt files, a corpus.jsonl, or a data set."
     ),
     out: Path = option(
-        Path("questions"),
-        "Where to write the data set: a new folder in BEIR format, with the documents and a "
-        "table questions.jsonl.",
-        "ASSAY_QUESTIONS_OUT",
-        "DIR",
+        Path("questions"), "The new folder, in BEIR format.", "ASSAY_QUESTIONS_OUT", "DIR"
     ),
     number: int = option(
         100, "How many questions, one a document.", "ASSAY_COUNT", "N", "--num-queries", min=1
@@ -258,9 +246,7 @@ def grade(
     sources: list[str] = SOURCES_ARGUMENT,
     judge: str | None = JUDGE_OPTION,
     judge_set: list[str] | None = setting_option(
-        "judge_set",
-        "votes (1; every second one shows the passage first), controls (5; passages of other "
-        "queries to test the model with first), timeout, concurrency and max_cost.",
+        "judge_set", "votes (1), controls (5), timeout, concurrency and max_cost; see assay eval."
     ),
     top_k: int = DEPTH_OPTION,
     dataset: str | None = SOURCE_DATASET_OPTION,
@@ -364,24 +350,20 @@ def _read_sources(
 def calibrate(
     labels: Path = argument(
         "LABELS.jsonl",
-        "JSON lines: question, answer, reference, label (true or false, given by a person), and "
-        "verdict or verdicts if a judge has already decided. For lines without a label, the share "
-        "of right answers is estimated.",
+        "JSON lines: question, answer, reference, label (true or false, by a person; without it, "
+        "the share of right answers is estimated), and a recorded verdict, if any.",
     ),
     judge: str | None = JUDGE_OPTION,
     judge_set: list[str] | None = setting_option("judge_set"),
     criterion: Path | None = option(
         None,
-        "Calibrate ratings by this criterion of your own (.md) instead: label is then one of its "
-        "levels, and rating or ratings what a judge has said already.",
+        "Calibrate ratings by this criterion (.md): label is one of its levels.",
         None,
         "FILE",
         "--criteria",
     ),
     nuggets: bool = switch(
-        "--nuggets",
-        "Calibrate the assignment of nuggets instead: lines have question, answer, nugget and "
-        "label (support, partial or none).",
+        "--nuggets", "Calibrate nuggets: lines have nugget, and label support, partial or none."
     ),
     out: Path | None = option(
         None, "Add the result to this file, for --judge-set calibration=FILE."

@@ -33,7 +33,7 @@ _Result = TypeVar("_Result")
 CATEGORY_OPTION = option(CATEGORY, "The notes' category.", "ASSAY_NEXTCLOUD_CATEGORY", "CATEGORY")
 NOTE_MAPPING_OPTION = option(
     Path("note_mapping.json"),
-    "The file that maps documents to notes.",
+    "Documents and their notes.",
     "ASSAY_NOTE_MAPPING",
     "FILE",
     "--mapping",
@@ -46,8 +46,7 @@ def upload(
     mapping: Path = NOTE_MAPPING_OPTION,
     wait: str | None = option(
         None,
-        "Wait until this target's search returns a sample of the documents: nextcloud:URL of "
-        "the MCP server.",
+        "Wait until this nextcloud:URL finds a sample of the notes.",
         "ASSAY_NEXTCLOUD_WAIT",
         "TARGET",
     ),

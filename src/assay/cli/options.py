@@ -22,23 +22,14 @@ OUT_OPTION = option(
     Path("runs"), "Folder of the runs.", "ASSAY_OUT", "DIR", "--runs", "--out", group="Output"
 )
 DATASET_OPTION = option(
-    "nfcorpus",
-    "nfcorpus, notes, or the path of a BEIR folder or zip.",
-    "ASSAY_DATASET",
-    "NAME|PATH",
+    "nfcorpus", "nfcorpus, notes, or a path in BEIR format.", "ASSAY_DATASET", "NAME|PATH"
 )
 COLUMNS_OPTION = setting_option("columns")
 QRELS_OPTION = option(
-    None,
-    "Judgments: TREC qrels or BEIR tsv. Takes precedence over --dataset.",
-    "ASSAY_QRELS",
-    "FILE",
+    None, "Judgments instead of --dataset: TREC qrels or BEIR tsv.", "ASSAY_QRELS", "FILE"
 )
 JUDGED_DATASET_OPTION = option(
-    None,
-    "The data set with the judgments: a name, a folder or a table, as in assay eval.",
-    "ASSAY_DATASET",
-    "NAME|PATH",
+    None, "The data set with the judgments.", "ASSAY_DATASET", "NAME|PATH"
 )
 SPLIT_OPTION = setting_option("split")
 METRICS_OPTION = option(
@@ -82,8 +73,7 @@ def port_option(default: int, variable: str = "ASSAY_PORT") -> Any:
 
 ALLOW_HOSTS_OPTION = option(
     "",
-    "Private hosts, host:port or networks whose agents may be evaluated, separated by commas. "
-    "Needed only when listening on more than loopback.",
+    "Private hosts, host:port or networks that may be evaluated, if not listening on loopback.",
     "ASSAY_ALLOWED_HOSTS",
     "HOST,...",
 )
@@ -91,18 +81,12 @@ CARD_URL_OPTION = option(
     None, "The URL in the agent card. Default: the URL of the request.", "ASSAY_CARD_URL", "URL"
 )
 OPEN_OPTION = switch(
-    "--open",
-    "Listen beyond this machine without ASSAY_TOKEN: anyone who can connect may call.",
-    "ASSAY_OPEN",
+    "--open", "Listen beyond this machine without ASSAY_TOKEN: anyone may call.", "ASSAY_OPEN"
 )
 SEARCH_MODE_OPTION = option(
     "hybrid", f"How to search: {', '.join(MODES)}.", "ASSAY_MODE", "MODE", choices=MODES
 )
-EMBEDDER_OPTION = setting_option(
-    "embedder",
-    "An embedder instead of the built-in one: onnx:DIR (model.onnx and tokenizer.json), "
-    "st:NAME|DIR, or openai:MODEL[@URL].",
-)
+EMBEDDER_OPTION = setting_option("embedder")
 
 
 def choose_dataset(

@@ -241,15 +241,13 @@ def export(
     ),
     table: str | None = option(
         None,
-        "runs (one row a run) or queries (one row a query). Default: runs for csv, queries "
-        "for parquet and jsonl.",
+        "runs or queries (one row each). Default: queries for trec, parquet and jsonl.",
         metavar="NAME",
         choices=TABLES,
     ),
     metrics: list[str] | None = option(
         None,
-        "The metrics to write, such as ndcg@10,map. Default: what all runs have; nDCG, recall "
-        "and MRR in markdown and latex.",
+        "The metrics to write, such as ndcg@10,map. Default: all; few in a paper's table.",
         "ASSAY_METRICS",
         "NAME@K,…",
     ),

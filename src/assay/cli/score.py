@@ -88,13 +88,12 @@ def score(
     context: click.Context,
     run: Path = argument(
         "FILE",
-        "A TREC run file, a JSON file of ranked document ids, or logged answers: CSV, JSON "
-        "lines, JSON or Parquet with question, contexts, answer, reference, citations.",
+        "A TREC run, JSON of ranked ids, or logged answers: CSV, JSON lines, JSON or Parquet with "
+        "question, contexts, answer, reference, citations.",
     ),
     columns: list[str] | None = option(
         None,
-        "Logged answers: the column that holds a field, such as question=prompt. Rankings "
-        "with a table as --dataset: the column of the table, such as ids=docs. Repeatable.",
+        "The column of a field: question=prompt of answers, ids=docs of a table as --dataset.",
         "ASSAY_COLUMNS",
         "FIELD=NAME",
     ),
@@ -341,9 +340,7 @@ def _gates_json(gates: Sequence[GateResult]) -> list[JsonObject]:
 def audit(
     context: click.Context,
     report: str = argument(
-        "REPORT.json|RUN",
-        "An evaluation report in JSON, with the retrieved list of each query; or a run: its "
-        "folder, its name, a prefix of its name or latest.",
+        "REPORT.json|RUN", "A report in JSON with the retrieved ids of each query, or a run."
     ),
     qrels: Path | None = QRELS_OPTION,
     dataset: str | None = JUDGED_DATASET_OPTION,

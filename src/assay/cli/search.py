@@ -149,8 +149,7 @@ def index(
     engine: str | None = ENGINE_OPTION,
     shard: str | None = option(
         None,
-        "Only embed this part of the documents, such as 2/4, into --out; `assay merge` "
-        "builds the index from all parts.",
+        "Only embed this part of the documents, such as 2/4, for assay merge.",
         "ASSAY_SHARD",
         "I/N",
     ),

@@ -27,8 +27,7 @@ def purple(
     ),
     answers: bool = switch(
         "--answers",
-        "Answer from what is found, with citations: by quoting, or with the model that "
-        "RAG_EVAL_PROVIDER names.",
+        "Answer too: by quoting, or with the model in RAG_EVAL_PROVIDER.",
         "ASSAY_ANSWERS",
     ),
     host: str = HOST_OPTION,
@@ -79,11 +78,7 @@ def green(
     out: Path = OUT_OPTION,
     allow_hosts: str = ALLOW_HOSTS_OPTION,
     concurrency: int = option(
-        8,
-        "How many queries of one evaluation are in flight at once.",
-        "ASSAY_CONCURRENCY",
-        min=1,
-        max=1000,
+        8, "How many queries to send at once.", "ASSAY_CONCURRENCY", min=1, max=1000
     ),
     host: str = HOST_OPTION,
     is_open: bool = OPEN_OPTION,
@@ -129,8 +124,7 @@ def mcp(
     stdio: bool = switch("--stdio", "Serve one client over stdio instead."),
     allow_hosts: str = option(
         "",
-        "Host names that clients may use for this server, separated by commas, "
-        "besides localhost and the usual service names; * for any.",
+        "Host names of this server besides localhost, separated by commas; * for any.",
         "MCP_ALLOWED_HOSTS",
         "HOST,...",
     ),
@@ -171,9 +165,8 @@ def mcp(
 def agent(
     tasks: list[str] = argument(
         "TASK",
-        "RAG_RETRIEVE, RAG_INGEST, LIT_RETRIEVAL, POLICY_REVIEW, CLAIM_VERIFY, or "
-        "all. One task is served at the root; several are each served under a path such as "
-        "/rag-retrieve.",
+        "RAG_RETRIEVE, RAG_INGEST, LIT_RETRIEVAL, POLICY_REVIEW, CLAIM_VERIFY, or all. Several are "
+        "each served under a path such as /rag-retrieve.",
     ),
     mode: str = SEARCH_MODE_OPTION,
     dataset: str = DATASET_OPTION,
@@ -211,9 +204,7 @@ def ui(
     host: str = HOST_OPTION,
     port: int = port_option(9000),
     read_only: bool = switch(
-        "--read-only",
-        "Visitors may only look: nothing is started, changed, graded or deleted.",
-        "ASSAY_READ_ONLY",
+        "--read-only", "Visitors may only look, and change nothing.", "ASSAY_READ_ONLY"
     ),
 ) -> None:
     """Serve the web UI. It has runs, comparisons, trends, evaluations and grading.
