@@ -345,9 +345,7 @@ class Evaluation:
         async with searches.question(query) if searches else nullcontext():
             found = await warm_up(agent, query, config, say=events.message, stop=events.stop)
         if searches is not None:
-            messages, serial = await searches.rehearse(agent, query, config)
-            for message in messages:
-                events.message(message)
+            serial = await searches.rehearse(agent, query, config, events.message)
         if found is not None:
             header, pacing = folder.read_header(), PacingRecord(warm_up=found)
             folder.write_header(header.model_copy(update={"pacing": pacing}))

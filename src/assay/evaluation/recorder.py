@@ -16,7 +16,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -93,8 +93,8 @@ class SearchSession:
     steps: list[SearchStep] = field(default_factory=list)
 
 
-# What a search showed, and the same as the answer of a target.
-ToolResult = tuple[list[dict[str, Any]], AgentAnswer]
+# Searches: what it shows, and the same as the answer of a target.
+_Search = Callable[[], Awaitable[tuple[Any, AgentAnswer]]]
 
 
 class SearchRecorder:
@@ -173,7 +173,8 @@ class SearchRecorder:
             raise SearchRefused(422, f"query must be a string of 1 to {MAX_QUERY} characters")
         if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
             raise SearchRefused(422, f"top_k must be an integer from 1 to {MAX_TOP_K}")
-        results, _ = await self._recorded(session, source, query, partial(self._ask, query, top_k))
+        search = partial(self._ask, query, top_k)
+        results: list[dict[str, Any]] = await self._recorded(session, source, query, search)
         return results
 
     async def pass_through(
@@ -181,32 +182,20 @@ class SearchRecorder:
     ) -> "CallToolResult":
         """Call an MCP tool with the agent's own arguments; its result is not changed."""
         tool = cast("McpAgent", self.tool)
-        results: list[CallToolResult] = []
-
-        async def call() -> ToolResult:
-            result, answer = await tool.call(arguments)
-            results.append(result)
-            shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-            return [shown], answer
-
-        await self._recorded(session, source, tool.query_in(arguments)[:MAX_QUERY], call)
-        return results[0]
+        query, call = tool.query_in(arguments)[:MAX_QUERY], partial(tool.call, arguments)
+        return cast("CallToolResult", await self._recorded(session, source, query, call))
 
     async def _recorded(
-        self,
-        session: SearchSession | None,
-        source: SearchSource,
-        query: str,
-        search: Callable[[], Awaitable[ToolResult]],
-    ) -> ToolResult:
+        self, session: SearchSession | None, source: SearchSource, query: str, search: _Search
+    ) -> Any:
         if session is not None and len(session.steps) >= MAX_STEPS:
             raise SearchRefused(429, f"a question may have at most {MAX_STEPS} searches")
         started = time.perf_counter()
-        results, answer, failed = list[dict[str, Any]](), AgentAnswer(()), True
+        shown, answer, failed = None, AgentAnswer(()), True
         # The tool is asked by Assay, not by the agent: it must not be told where to search.
         current = CURRENT_SEARCH.set(None)
         try:
-            results, answer = await search()
+            shown, answer = await search()
             failed = False
         except AgentFailure as failure:
             raise SearchRefused(502, f"the search tool failed: {failure}") from failure
@@ -221,14 +210,14 @@ class SearchRecorder:
                         doc_ids=ids,
                         scores=answer.scores if len(answer.scores) == len(ids) else (),
                         ms=round(1000 * (time.perf_counter() - started), 3),
-                        bytes=len(orjson.dumps(results)) if ids else 0,
+                        bytes=len(orjson.dumps(shown, default=_as_json)) if ids else 0,
                         source=source,
                         failed=failed,
                     )
                 )
-        return results, answer
+        return shown
 
-    async def _ask(self, query: str, top_k: int) -> ToolResult:
+    async def _ask(self, query: str, top_k: int) -> tuple[list[dict[str, Any]], AgentAnswer]:
         assert self.tool is not None, "searches are recorded elsewhere"
         answer = await self.tool.ask(query, top_k)
         answer = replace(answer, doc_ids=answer.doc_ids[:top_k], scores=answer.scores[:top_k])
@@ -256,35 +245,35 @@ class SearchRecorder:
         )
 
     async def rehearse(
-        self, agent: Agent, query: Query, config: RunConfig
-    ) -> tuple[list[str], bool]:
-        """One question that is not counted: messages, and whether to ask one at a time.
+        self, agent: Agent, query: Query, config: RunConfig, say: Callable[[str], None]
+    ) -> bool:
+        """One question that is not counted; whether to ask one at a time.
 
         An agent that fails with the address in its request and answers without it is strict about
         unknown fields; from then on it gets none.
         """
         steps, failure = await self._try(agent, query, config)
-        messages = []
+        point = f"point its tool at {self.url}/search or {self.url}/mcp"
         if failure is not None and self.url:
             self.announces = False
             steps, failure = await self._try(agent, query, config)
             self.announces = failure is not None
             if failure is None:
-                messages.append(
+                say(
                     "the agent refuses a request with search_url and mcp_server_url, so they are "
-                    f"left out; point its tool at {self.url}/search or {self.url}/mcp"
+                    f"left out; {point}"
                 )
         if failure is None and not steps and self.url:
-            messages.append(
+            say(
                 "the agent did not search in the warm-up; if the address of its tool is fixed, "
-                f"point it at {self.url}/search or {self.url}/mcp"
+                f"{point}"
             )
         self.unattributed = 0  # the searches of the warm-up count for nothing
         self._last.clear()
         serial = any(step.source == "one at a time" for step in steps)
         if serial:
-            messages.append("searches carry no trace of their question: asking one at a time")
-        return messages, serial
+            say("searches carry no trace of their question: asking one at a time")
+        return serial
 
     async def _try(
         self, agent: Agent, query: Query, config: RunConfig
@@ -299,6 +288,10 @@ class SearchRecorder:
             except TimeoutError:
                 found = AgentFailure(FailureKind.TIMEOUT, "no answer in time")
         return session.steps, found
+
+
+def _as_json(result: Any) -> Any:
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class FollowedSearches(SearchRecorder):
@@ -341,15 +334,13 @@ class FollowedSearches(SearchRecorder):
         """The complete lines behind the offset."""
         start = self._offset
         if "://" in self._place:
-            headers = {"Range": f"bytes={start}-"}
-            limit = _MAX_RECORD_BYTES
             reply = await fetch(
                 self._http,
                 "GET",
                 self._place,
-                headers=headers,
+                headers={"Range": f"bytes={start}-"},
                 timeout=_READ_SECONDS,
-                max_bytes=limit,
+                max_bytes=_MAX_RECORD_BYTES,
             )
             if reply.status not in (200, 206, 416):  # 416: nothing new
                 raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {reply.status}")
@@ -374,7 +365,10 @@ async def open_recorder(
             await followed.skip()
             yield followed
         return
-    tool = open_agent(search_config(config), dataset)
+    # None of the settings that are about the agent.
+    kept = ("dataset", "columns", "split", "timeout", "embedder", "bm25", "private")
+    of_tool = {name: getattr(config, name) for name in kept}
+    tool = open_agent(RunConfig(target=config.search, **of_tool), dataset)
     await tool.open()
     try:
         await _require_ids(tool, config, dataset)
@@ -409,20 +403,6 @@ async def _require_ids(tool: Agent, config: RunConfig, dataset: Dataset) -> None
             ) from None
 
 
-def search_config(config: RunConfig) -> RunConfig:
-    """The settings by which the search tool is asked: none that are about the agent."""
-    return RunConfig(
-        target=config.search,
-        dataset=config.dataset,
-        columns=config.columns,
-        split=config.split,
-        timeout=config.timeout,
-        embedder=config.embedder,
-        bm25=config.bm25,
-        private=config.private,
-    )
-
-
 @asynccontextmanager
 async def _listening(
     make_app: "Callable[[], ASGIApp]", say: Callable[[str], None]
@@ -430,22 +410,18 @@ async def _listening(
     """Serve on `ASSAY_RECORDER`; the address. Port 0 is any free port."""
     import uvicorn
 
-    wanted = urlsplit(os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
-    try:
+    wanted, port = urlsplit(os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS), None
+    with suppress(ValueError):  # above 65535
         port = wanted.port
-    except ValueError:  # above 65535
-        port = None
     if wanted.scheme != "http" or not wanted.hostname or port is None:
         raise UsageError(
             f"{ADDRESS_VARIABLE} must be like {DEFAULT_ADDRESS}, got {wanted.geturl()!r}"
         )
-    local = wanted.hostname in ("127.0.0.1", "localhost")
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:  # agents in containers need more than loopback
-        listener.bind(("127.0.0.1" if local else "0.0.0.0", port))
+    # Agents in containers need more than loopback.
+    host = "127.0.0.1" if wanted.hostname in ("127.0.0.1", "localhost") else "0.0.0.0"
+    try:
+        listener = socket.create_server((host, port))
     except OSError as error:
-        listener.close()
         # On another port, an agent whose tool address is fixed would search in the other run.
         raise UsageError(
             f"port {port} is taken ({error.strerror}), maybe by another run that records searches; "
@@ -453,11 +429,7 @@ async def _listening(
         ) from None
     url = f"http://{wanted.hostname}:{listener.getsockname()[1]}"
     settings = uvicorn.Config(
-        make_app(),
-        access_log=False,
-        log_config=None,
-        lifespan="on",
-        timeout_graceful_shutdown=1,
+        make_app(), access_log=False, log_config=None, lifespan="on", timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(settings)
     # Not `serve`, which takes the signals of the run.
