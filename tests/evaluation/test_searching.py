@@ -14,7 +14,7 @@ import pytest
 
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.errors import UsageError
+from assay.errors import DataError, UsageError
 from assay.evaluation.evaluation import run_evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import open_agent
@@ -369,9 +369,9 @@ def test_evidence_in_groups(zipped: bool, tmp_path: Path) -> None:
     assert read(json.dumps(line)) == {query_id: [{first, second}, {third}]}
     wrong: list[Any] = [[[]], [first], first, [], [[first], ["unknown"]]]
     for groups in wrong:
-        with pytest.raises(UsageError, match=r"evidence.jsonl:1: not evidence of this data set"):
+        with pytest.raises(DataError, match=r"is not evidence|does not have"):
             read(json.dumps({**line, "groups": groups}))
-    with pytest.raises(UsageError, match="does not have 'q99'"):
+    with pytest.raises(DataError, match="'q99', which 'hops' does not have"):
         read(json.dumps({**line, "query_id": "q99"}))
 
 

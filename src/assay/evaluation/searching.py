@@ -13,19 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from zipfile import ZipFile, is_zipfile
+from typing import Any
 
 import numpy as np
 
 from assay.data.dataset import Dataset, Query
-from assay.errors import AgentFailure, UsageError
-from assay.files import read_lines
+from assay.data.text_file import archive_files, json_lines, plain_file
+from assay.errors import AgentFailure, DataError
 from assay.metrics.metric import nDCG
 from assay.metrics.scoring import score_rankings
 from assay.metrics.searches import SEARCH_FIGURES, Groups, Trajectory, best_order, found_share
 from assay.metrics.statistics import summarize
-from assay.net.json import parse_json
 from assay.report.numbers import counted
 from assay.run.calls import Call
 from assay.run.config import RunConfig
@@ -47,7 +47,6 @@ EVIDENCE_FILE = "evidence.jsonl"
 # Missing documents that are looked for on the tool; a sample of them if there are more.
 MAX_BLAMED = 300
 _MAX_DEPTH = 100  # the most that built-in retrievers return
-_MAX_EVIDENCE_BYTES = 100_000_000
 _TITLE_DEPTH = 10
 _CURVE_CALLS = 20
 _TOKEN_BUDGETS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
@@ -57,44 +56,28 @@ _UNBOUNDED = {"calls", "loop_gain"}
 def read_evidence(place: Path, dataset: Dataset) -> dict[str, Groups]:
     """The lines of `evidence.jsonl` in the folder or zip file of a data set, if there is one.
 
-    Raises `UsageError` for a line that is not `{"query_id", "groups": [["d1", "d9"], ["d4"]]}`, or
+    Raises `DataError` for a line that is not `{"query_id", "groups": [["d1", "d9"], ["d4"]]}`, or
     that names what the data set does not have: its question could never be complete.
     """
+    packed = archive_files(place) if place.suffix == ".zip" and place.is_file() else {}
+    named = [file for name, file in packed.items() if PurePosixPath(name).name == EVIDENCE_FILE]
+    if (path := place / EVIDENCE_FILE).is_file():
+        named = [plain_file(path)]
     found: dict[str, Groups] = {}
-    for number, line in enumerate(_evidence_lines(place), start=1):
-        problem = 'write: {"query_id": "q1", "groups": [["d1", "d9"], ["d4"]]}'
-        try:
-            record = parse_json(line)
-            query_id, lists = str(record["query_id"]), [record["groups"], *record["groups"]]
-            if not all(isinstance(each, list) and each for each in lists):
-                raise ValueError
-            groups = [frozenset(map(str, group)) for group in record["groups"]]
-            unknown = {query_id} - dataset.queries.keys()
-            if dataset.corpus_ids is not None:
-                unknown |= frozenset().union(*groups) - set(dataset.corpus_ids)
-            if unknown:
-                problem = f"{dataset.name!r} does not have {min(unknown)!r}"
-                raise ValueError
-        except (KeyError, TypeError, ValueError):
-            where = f"{place / EVIDENCE_FILE}:{number}"
-            raise UsageError(f"{where}: not evidence of this data set; {problem}") from None
-        found[query_id] = groups
+    for line in chain.from_iterable(map(json_lines, named[:1])):
+        if isinstance(line, DataError):
+            raise line
+        query_id, groups = line.identifier("query_id"), line.find("groups")
+        lists: list[Any] = [groups, *groups] if isinstance(groups, list) else [groups]
+        if not all(isinstance(each, list) and each for each in lists):
+            line.fail('is not evidence, such as {"query_id": "q1", "groups": [["d1"], ["d4"]]}')
+        found[query_id] = [frozenset(map(str, group)) for group in lists[1:]]
+        unknown = {query_id} - dataset.queries.keys()
+        if dataset.corpus_ids is not None:
+            unknown |= frozenset().union(*found[query_id]) - set(dataset.corpus_ids)
+        if unknown:
+            line.fail(f"names {min(unknown)!r}, which {dataset.name!r} does not have")
     return found
-
-
-def _evidence_lines(place: Path) -> Iterable[bytes]:
-    path = place / EVIDENCE_FILE
-    if path.is_file():
-        return read_lines(path)
-    if not place.is_file() or not is_zipfile(place):
-        return ()
-    with ZipFile(place) as archive:
-        for entry in archive.infolist():
-            if PurePosixPath(entry.filename).name == EVIDENCE_FILE:
-                if entry.file_size > _MAX_EVIDENCE_BYTES:
-                    raise UsageError(f"{place}: {EVIDENCE_FILE} is larger than 100 MB")
-                return archive.read(entry).splitlines()
-    return ()
 
 
 # Looks up the calls of queries, in a run's log or in traces; None where one was not asked.
@@ -250,16 +233,30 @@ async def _blame(searched: SearchedCalls, replay: _Replay) -> dict[str, dict[str
         missing = random.Random(searched.config.seed).sample(missing, MAX_BLAMED)
     budget = max((len(call.steps) for call in calls), default=0)
     texts = {query.id: query.text for query in searched.asked}
-    reasons: list[Blame | None] = await asyncio.gather(
-        *(
-            _reason(call, doc_id, texts[call.query_id], budget, searched.dataset, replay)
-            for call, doc_id in missing
-        )
-    )
+
+    async def reason(call: Call, doc_id: str) -> Blame | None:
+        """The first reason that holds; None if the tool fails, which decides nothing."""
+        document = searched.dataset.documents.get(doc_id)
+        if document is not None:
+            title = document.title or " ".join(document.text.split()[:12])
+            by_title = await replay.search(title, _TITLE_DEPTH)
+            if by_title is None or doc_id not in by_title:
+                return None if by_title is None else "not findable"
+        if doc_id in (await replay.plain(texts[call.query_id], call) or ()):
+            return "reformulated away"
+        for step in call.steps:
+            deeper = await replay.search(step.query, 2 * len(step.doc_ids)) if step.query else ()
+            if doc_id in (deeper or ()):
+                return "cut too early"
+        if not all(step.query for step in call.steps):
+            return "not known"  # a private run that was resumed has no queries left
+        return "stopped early" if len(call.steps) < budget else "never asked for"
+
+    reasons = await asyncio.gather(*(reason(call, doc_id) for call, doc_id in missing))
     found: dict[str, dict[str, Blame]] = {}
-    for (call, doc_id), reason in zip(missing, reasons, strict=True):
-        if reason is not None:
-            found.setdefault(call.query_id, {})[doc_id] = reason
+    for (call, doc_id), why in zip(missing, reasons, strict=True):
+        if why is not None:
+            found.setdefault(call.query_id, {})[doc_id] = why
     return found
 
 
@@ -267,27 +264,6 @@ def _missing(path: Trajectory) -> list[str]:
     """One document of each group that was not found."""
     seen = set(path.seen)
     return [min(group) for group in path.evidence if seen.isdisjoint(group)]
-
-
-async def _reason(
-    call: Call, doc_id: str, question: str, budget: int, dataset: Dataset, replay: _Replay
-) -> Blame | None:
-    """The first reason that holds; None if the tool fails, which decides nothing."""
-    document = dataset.documents.get(doc_id)
-    if document is not None:
-        title = document.title or " ".join(document.text.split()[:12])
-        by_title = await replay.search(title, _TITLE_DEPTH)
-        if by_title is None or doc_id not in by_title:
-            return None if by_title is None else "not findable"
-    if doc_id in (await replay.plain(question, call) or ()):
-        return "reformulated away"
-    for step in call.steps:
-        deeper = await replay.search(step.query, 2 * len(step.doc_ids)) if step.query else ()
-        if doc_id in (deeper or ()):
-            return "cut too early"
-    if not all(step.query for step in call.steps):
-        return "not known"  # a private run that was resumed has no queries left
-    return "stopped early" if len(call.steps) < budget else "never asked for"
 
 
 def summarize_searches(
