@@ -116,8 +116,8 @@ def test_a_listener_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
     ("name", "message"),
     [
         ("recoder", "no listener 'recoder'"),
-        ("nosuchmodule:X", "listener 'nosuchmodule:X': No module named"),
-        ("mine:Nothing", "cannot be opened: AttributeError"),
+        ("nosuchmodule:X", "cannot import 'nosuchmodule'"),
+        ("mine:Nothing", "has no 'Nothing'"),
         ("collections:OrderedDict", "has no method on_start"),
     ],
 )

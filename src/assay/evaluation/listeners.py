@@ -11,24 +11,21 @@ A run never fails because of a listener: what it raises is reported, and one tha
 within a minute is left behind.
 """
 
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from importlib import import_module
-from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from assay.errors import AssayError, UsageError
 from assay.evaluation.otel import OtelListener
 from assay.evaluation.run import Run
-from assay.extras import find_plugin, load_plugin, missing_extra
+from assay.extras import find_plugin, load_plugin
 from assay.net.redact import mask_secrets, redact_secrets
 from assay.privacy import is_private
 from assay.run.folder import RunFolder
+from assay.targets.python_call import load_object
 
 GROUP = "assay.listeners"
 SECONDS = 60.0  # how long a run waits for one call of a listener
@@ -48,21 +45,18 @@ class RunListener(Protocol):
 
 def open_listener(name: str) -> Any:
     """`otel`, the name of a plug-in, or `module:Class`. Raises `UsageError`."""
-    if (point := find_plugin(GROUP, name)) is not None:
-        return load_plugin(point)()
     if name == "otel":
         return OtelListener()
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if (point := find_plugin(GROUP, name)) is not None:
+        made = load_plugin(point)
+    elif ":" in name:
+        made = load_object(name)
+    else:
         raise UsageError(f"no listener {name!r}; use otel, an installed plug-in, or module:Class")
-    if (folder := str(Path.cwd())) not in sys.path:  # the script `assay` does not have it
-        sys.path.insert(0, folder)
     try:
-        return getattr(import_module(module), attribute)()
+        return made()
     except AssayError:
         raise
-    except ImportError as error:
-        raise missing_extra(error) or UsageError(f"listener {name!r}: {error}") from None
     except Exception as error:
         raise UsageError(f"listener {name!r} cannot be opened: {_quote(error)}") from error
 
@@ -99,23 +93,17 @@ class RunListeners:
         self._open = None
         self._tell("on_finish", run, run.folder)
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._open is not None:
             self._tell("on_fail", self._open, self._open)
 
     def _tell(self, method: str, value: RunFolder | Run, folder: RunFolder) -> None:
         for name, listener in self._listeners:
-            call = getattr(listener, method, None)
+            where, call = f"warning: listener {name!r}", getattr(listener, method, None)
             if call is None:
                 continue
-            where = f"warning: listener {name!r}"
-            work = partial(copy_context().run, self._call, where, call, value, folder)
             # Not of an executor, whose threads the end of the process waits for.
+            work = partial(copy_context().run, self._call, where, call, value, folder)
             thread = threading.Thread(target=work, name=f"listener-{name}", daemon=True)
             thread.start()
             thread.join(SECONDS)

@@ -9,7 +9,6 @@ from there, so every figure equals the undivided run's to the last digit.
 
 import asyncio
 import io
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from assay.data.dataset import Dataset, Query
-from assay.errors import AgentFailure, AssayError, FailureKind, RunError, TargetError, UsageError
+from assay.errors import AgentFailure, AssayError, FailureKind, RunError, TargetError
 from assay.evaluation.evaluation import Events, compare_run, plan_evaluation, run_evaluation
 from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.run import Run
@@ -249,14 +248,6 @@ def run_on_cluster(
     configs: Sequence[RunConfig], dataset: Dataset, cluster: RayCluster, out: Path
 ) -> Iterator[tuple[int, RunFolder | AssayError]]:
     """The run of each of the settings on the same data, as they are finished, under `out`."""
-    for config in configs:
-        mode = config.target.removeprefix("builtin:").partition("#")[0]
-        embeds = config.target.startswith("builtin:") and mode != "bm25"
-        if embeds and not os.environ.get("QDRANT_URL") and cluster.nodes > 1:
-            raise UsageError(
-                f"{config.target} would embed the documents on each of {cluster.nodes} Ray nodes: "
-                "set QDRANT_URL to a server that all of them reach, or leave out --engine"
-            )
     shared = cluster.share(dataset)
     for place, result in cluster.map(run_shard, [(config, shared) for config in configs]):
         yield place, result if isinstance(result, AssayError) else unpack_run(result, out)
