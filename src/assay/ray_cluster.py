@@ -100,11 +100,6 @@ class RayCluster:
         """The total of `CPU` or `GPU` over all nodes."""
         return int(self._ray.cluster_resources().get(resource, 0))
 
-    @property
-    def nodes(self) -> int:
-        """How many nodes are alive."""
-        return sum(bool(node["Alive"]) for node in self._ray.nodes())
-
     def share(self, value: object) -> object:
         """A value that all parts use, sent to each node once; passed on as an argument."""
         return self._ray.put(value)

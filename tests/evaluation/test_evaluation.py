@@ -12,8 +12,7 @@ from tests.evaluation.evaluating import MakeDataset, half_right, number, run
 
 import assay
 from assay.data import Dataset, Query
-from assay.evaluation.evaluation import Evaluation, Events
-from assay.evaluation.results import Tick
+from assay.evaluation.evaluation import Evaluation, Events, Tick
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig

@@ -61,15 +61,6 @@ def test_a_version_mismatch_that_ray_notices_is_told_whole() -> None:
     assert told.endswith("Ray: 2.60.0 Python: 3.11.7 This process was started with: Ray: 2.50")
 
 
-def test_an_index_that_every_node_would_embed_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(RayCluster, "nodes", 3)
-    config = RunConfig(target="builtin:hybrid", dataset="notes", num_queries=6)
-    with pytest.raises(UsageError, match=r"builtin:hybrid .* each of 3 Ray nodes: set QDRANT_URL"):
-        shards.evaluate_on_cluster(config, load_dataset("notes"), 3, RayCluster("ray"), tmp_path)
-
-
 def test_workers_get_tokens_of_targets_and_judges_and_no_other_secret() -> None:
     assert "MCP_SERVER_TOKEN".startswith(ray_cluster._SENT)
     assert not "AWS_SECRET_ACCESS_KEY".startswith(ray_cluster._SENT)

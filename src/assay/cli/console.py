@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from assay.evaluation.evaluation import Events
-    from assay.evaluation.results import Tick
+    from assay.evaluation.evaluation import Events, Tick
     from assay.progress import Progress
 
 

@@ -281,7 +281,7 @@ def _table(scores: Scores, summaries: Mapping[Metric, SampleSummary]) -> "Table"
 
 def _score_traces(path: Path, dataset: str, split: str, top_k: int | None) -> Result:
     """What the searches of traces were worth."""
-    from assay.evaluation.traced_searches import score_traces
+    from assay.evaluation.searching import score_traces
     from assay.report.terminal import search_lines
 
     with progress_bar() as progress:

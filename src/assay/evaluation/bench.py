@@ -31,8 +31,7 @@ from rich.text import Text
 
 from assay.errors import AssayError, UsageError, did_you_mean
 from assay.evaluation.leaderboard import rank_range, rank_ranges
-from assay.evaluation.plan import require_used_settings
-from assay.evaluation.results import metrics_for
+from assay.evaluation.plan import metrics_for, require_used_settings
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.metrics.answer_values import StoredModel

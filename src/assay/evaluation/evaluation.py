@@ -10,7 +10,7 @@ cluster all call it, so that references, baselines, gates, listeners and message
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,9 +43,10 @@ from assay.evaluation.gates import (
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import baseline_track, draw_queries, open_agent, target_record
 from assay.evaluation.reporting import ReportInputs, write_report
-from assay.evaluation.results import LiveFigures, Tick
 from assay.evaluation.run import Run
 from assay.files import atomic_write, remove_part_files
+from assay.metrics.metric import nDCG
+from assay.metrics.scoring import score_rankings
 from assay.net.retry import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
@@ -68,6 +69,78 @@ if TYPE_CHECKING:
     from assay.evaluation.recorder import SearchRecorder
     from assay.evaluation.reporting import RightByTrial
     from assay.llm.providers.provider import LLMProvider
+
+
+_SCORED_AT_ONCE = 2000
+_TICK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """How far a run is, for a progress bar."""
+
+    target: str
+    done: int
+    total: int
+    failed: int
+    metric: str
+    mean: float
+
+
+class LiveFigures:
+    """Figures while a run goes on, computed a few times a second instead of once per call."""
+
+    def __init__(
+        self, config: RunConfig, dataset: Dataset, total: int, tell: Callable[[Tick], None]
+    ) -> None:
+        self._target, self._total, self._tell = config.target, total, tell
+        self._metric, self._top_k = nDCG @ config.top_k, config.top_k
+        self._judgments = dataset.judgments_in(config.split)
+        self._known = dataset.corpus_ids
+        self._done = self._scored = self._failed = 0
+        self._sum = 0.0
+        self._waiting: list[Call] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def catch_up(self, earlier: Iterable[Call]) -> None:
+        """Count the calls of an interrupted run, in batches, before it continues."""
+        for call in earlier:
+            self._waiting.append(call)
+            if len(self._waiting) == _SCORED_AT_ONCE:
+                self._score_waiting()
+        self.publish()
+
+    def add(self, call: Call) -> None:
+        """Count one more call, and report it soon, even if the next calls take long."""
+        self._waiting.append(call)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self.publish)
+
+    def publish(self) -> None:
+        """Report what was not reported yet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._score_waiting()
+        mean = self._sum / self._scored if self._scored else 0.0
+        self._tell(
+            Tick(self._target, self._done, self._total, self._failed, str(self._metric), mean)
+        )
+
+    def _score_waiting(self) -> None:
+        calls, self._waiting = self._waiting, []
+        rankings = {
+            call.query_id: call.doc_ids for call in calls if call.query_id in self._judgments
+        }
+        if rankings:
+            judgments = {query_id: self._judgments[query_id] for query_id in rankings}
+            scores = score_rankings(
+                rankings, judgments, [self._metric], known=self._known, top_k=self._top_k
+            )
+            self._sum += float(scores.values[self._metric].sum())
+        self._done += len(calls)
+        self._scored += len(rankings)
+        self._failed += sum(call.failure is not None for call in calls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
 from assay.extras import missing_extra
+from assay.metrics.metric import (
+    AP,
+    MRR,
+    CappedRecall,
+    Hit,
+    Judged,
+    Metric,
+    Precision,
+    Recall,
+    nDCG,
+)
 from assay.net.outbound import OutboundPolicy, policy_of_process
 from assay.net.redact import mask_secrets, redact_known, reveal
 from assay.progress import Progress, silent
@@ -28,6 +39,8 @@ from assay.targets.target_kinds import (
 if TYPE_CHECKING:
     from assay.targets.health_check import HealthReport
 
+# Metrics at these depths too, if the agent is asked for more.
+_USUAL_CUTS = (5, 10)
 # The groups of options that only some kinds of targets use: see `TargetKind.settings`.
 _OF_SOME_TARGETS = ("Target", "Built-in retriever")
 
@@ -81,6 +94,14 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
             f"ranking can be measured; {remedy}"
         )
     return shard
+
+
+def metrics_for(top_k: int, extra: Sequence[Metric] = ()) -> list[Metric]:
+    """The headline first: nDCG at the depth that the agent was asked for."""
+    metrics = [nDCG @ top_k, *(nDCG @ cut for cut in _USUAL_CUTS if cut < top_k)]
+    metrics += [kind @ top_k for kind in (Recall, CappedRecall, Precision, MRR, Hit, AP, Judged)]
+    metrics += [nDCG(gain="exp") @ top_k]
+    return metrics + [metric for metric in extra if metric not in metrics]
 
 
 def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.gates import check_gates
-from assay.evaluation.plan import judgments_of
-from assay.evaluation.results import metrics_for
+from assay.evaluation.plan import judgments_of, metrics_for
 from assay.evaluation.sanity import SanityChecks
 from assay.files import atomic_write
 from assay.metrics.describe import similar_pairs

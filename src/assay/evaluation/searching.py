@@ -21,9 +21,11 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Query
 from assay.data.text_file import archive_files, json_lines, plain_file
+from assay.data.traces import read_spans, span_rows, trace_steps
 from assay.errors import AgentFailure, DataError
+from assay.evaluation.plan import metrics_for
 from assay.metrics.metric import nDCG
-from assay.metrics.scoring import score_rankings
+from assay.metrics.scoring import Scores, score_rankings
 from assay.metrics.searches import SEARCH_FIGURES, Groups, Trajectory, best_order, found_share
 from assay.metrics.statistics import summarize
 from assay.report.numbers import counted
@@ -40,6 +42,7 @@ from assay.run.models import (
     Spread,
 )
 from assay.targets.protocol import Agent
+from assay.text import normalize
 
 Ids = tuple[str, ...]
 
@@ -399,3 +402,64 @@ def _usage(calls: Sequence[Call]) -> dict[str, float]:
     for call in calls:
         total.update(call.usage.to_json() if call.usage else {})
     return {name: float(amount) for name, amount in total.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceScores:
+    """Figures over the questions that have a trace.
+
+    `rankings` scores what the agent's model was shown at the end. `repeated` traces ask a question
+    again, of which the last counts; `unknown` ask one that the data set does not have.
+    """
+
+    search: SearchReport
+    rankings: Scores
+    questions: int
+    repeated: int
+    unknown: int
+
+
+def score_traces(
+    path: Path, dataset: Dataset, *, split: str = "test", top_k: int = 10
+) -> TraceScores:
+    """Measure the searches in OpenTelemetry traces: `assay score traces.json --dataset D`.
+
+    A trace belongs to the question that it asks, by its text. Raises `DataError` if none asks a
+    known question.
+    """
+    by_text = {normalize(query.text): query for query in dataset.queries_in(split)}
+    spans = read_spans(path)
+    shown = {row["id"]: [each["id"] for each in row["contexts"]] for row in span_rows(spans)}
+    calls: dict[str, Call] = {}
+    traced = list(trace_steps(spans))
+    unknown = 0
+    for trace_id, question, steps in traced:
+        query = by_text.get(normalize(question))
+        if query is None:
+            unknown += 1
+            continue
+        # Without retrieved documents, a trace ends with all that its searches showed.
+        seen = [doc_id for step in steps for doc_id in step.doc_ids]
+        ids = tuple(dict.fromkeys(filter(None, shown[trace_id] or seen)))
+        calls[query.id] = Call(query.id, ids, 0.0, 1, returned=len(ids), steps=steps)
+    if not calls:
+        what = f"none of its {len(traced)} traces asks a question of {dataset.name!r} ({split})"
+        raise DataError(what, file=path)
+    queries = [query for query in by_text.values() if query.id in calls]
+    config = RunConfig(target="", dataset=dataset.name, split=split, top_k=top_k)
+    searched = SearchedCalls(
+        config, dataset, queries, lambda asked: (calls.get(q.id) for q in asked)
+    )
+    rows = asyncio.run(measure_searches(searched, None))
+    judged = dataset.judgments_in(split)
+    rankings = score_rankings(
+        {query_id: call.doc_ids for query_id, call in calls.items()},
+        {query_id: judged[query_id] for query_id in calls},
+        metrics_for(top_k),
+        known=dataset.corpus_ids,
+        top_k=top_k,
+    )
+    repeated = len(traced) - unknown - len(calls)
+    return TraceScores(
+        summarize_searches(searched, rows), rankings, len(by_text), repeated, unknown
+    )

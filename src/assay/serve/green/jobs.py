@@ -15,9 +15,8 @@ from pathlib import Path
 
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
-from assay.evaluation.evaluation import Events, run_evaluation
+from assay.evaluation.evaluation import Events, Tick, run_evaluation
 from assay.evaluation.merge import ROLE
-from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places

@@ -24,8 +24,8 @@ from starlette.responses import Response
 
 from assay.data.dataset import Dataset
 from assay.errors import UsageError
+from assay.evaluation.evaluation import LiveFigures, Tick
 from assay.evaluation.plan import draw_queries
-from assay.evaluation.results import LiveFigures, Tick
 from assay.files import is_locked
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import redact_secrets
