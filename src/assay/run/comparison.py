@@ -34,6 +34,7 @@ _ANSWER_FIGURES = (
     "attempted",
 )
 _SEARCH_FIGURES = ("evidence_recall", "loop_gain")
+_USUAL_METRICS = (nDCG.name, Recall.name, MRR.name)
 _NUGGET_FIGURES = ("nugget_recall", "nugget_recall_vital")
 _JUDGED_GAP = 0.05
 MAX_CHANGED = 10
@@ -226,67 +227,50 @@ def _same_labels(a: Report, b: Report) -> bool:
 
 
 def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
-    """Few on purpose: each further metric makes the correction of the others stricter."""
+    """The usual figures that both runs have, and decided in the same way.
+
+    Few on purpose: each further metric makes the correction of the others stricter.
+    """
     theirs = {parse_metric(name) for name in b.metrics}
     shared = [metric for metric in map(parse_metric, a.metrics) if metric in theirs]
-    usual = (nDCG.name, Recall.name, MRR.name)
-    usual_ones = [metric for metric in shared if metric.name in usual]
-    rankings: list[ReportFigure] = [*(usual_ones or shared), *_searches_in_common(a, b)]
-    answers = _answers_in_common(a, b)
+    rankings: list[ReportFigure] = [m for m in shared if m.name in _USUAL_METRICS] or [*shared]
+    if a.search and b.search and a.search.recorded == b.search.recorded:
+        both = a.search.figures.keys() & b.search.figures.keys()
+        # A gain over the single search of another tool is another figure.
+        both -= {"loop_gain"} if a.search.tool != b.search.tool else set()
+        rankings += [AnswerFigure(name) for name in _SEARCH_FIGURES if name in both]
+    answers: list[ReportFigure] = []
+    if a.answers and b.answers:
+        names = [*_ANSWER_FIGURES, *(_NUGGET_FIGURES if _same_nuggets(a, b) else ())]
+        both = a.answers.metrics.keys() & b.answers.metrics.keys()
+        if a.answers.correctness_by != b.answers.correctness_by:
+            both -= {"correctness", "truthfulness"}
+        criteria = {(each.name, each.fingerprint, each.judge) for each in b.answers.criteria}
+        answers = [AnswerFigure(name) for name in names if name in both] + [
+            AnswerFigure(f"{CRITERION_PREFIX}{each.name}")
+            for each in a.answers.criteria
+            if (each.name, each.fingerprint, each.judge) in criteria
+        ]
     # Without correctness no figure of answers says which run is better: rankings come first.
     decided = AnswerFigure("correctness") in answers
     return [*answers, *rankings] if decided else [*rankings, *answers]
 
 
-def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
-    """Those that both runs decided in the same way: by the same judge, nuggets and criteria."""
-    ours, theirs = a.answers, b.answers
-    if ours is None or theirs is None:
-        return []
-    names = [*_ANSWER_FIGURES, *(_NUGGET_FIGURES if _same_nuggets(a, b) else ())]
-    if ours.correctness_by != theirs.correctness_by:
-        names = [each for each in names if each not in ("correctness", "truthfulness")]
-    shared = [each for each in names if each in ours.metrics and each in theirs.metrics]
-    criteria = {(each.name, each.fingerprint, each.judge) for each in theirs.criteria}
-    shared += [
-        f"{CRITERION_PREFIX}{each.name}"
-        for each in ours.criteria
-        if (each.name, each.fingerprint, each.judge) in criteria
-    ]
-    return [AnswerFigure(each) for each in shared]
-
-
-def _searches_in_common(a: Report, b: Report) -> list[AnswerFigure]:
-    """What Assay recorded is never compared with what an agent reports of itself."""
-    ours, theirs = a.search, b.search
-    if ours is None or theirs is None or ours.recorded != theirs.recorded:
-        return []
-    shared = [name for name in _SEARCH_FIGURES if name in ours.figures and name in theirs.figures]
-    if ours.tool != theirs.tool:  # a gain over another tool's single search is another figure
-        shared = [name for name in shared if name != "loop_gain"]
-    return [AnswerFigure(name) for name in shared]
-
-
 def _same_nuggets(a: Report, b: Report) -> bool:
     """Whether both runs were measured by the same nuggets, assigned in the same way."""
-    ours, theirs = (each.answers.nuggets if each.answers else None for each in (a, b))
-    if ours is None or theirs is None:
-        return False
-    return (ours.fingerprint, ours.assigned_by) == (theirs.fingerprint, theirs.assigned_by)
+    found = [report.answers.nuggets if report.answers else None for report in (a, b)]
+    return None not in found and len({(x.fingerprint, x.assigned_by) for x in found if x}) == 1
 
 
 def _queries_with(
     figure: ReportFigure, shared: Sequence[str], a: ComparedRun, b: ComparedRun
 ) -> list[str]:
     """The shared queries that have the figure in both runs, measured by the same reference."""
+    having = [q for q in shared if figure.key in a.scores[q] and figure.key in b.scores[q]]
+    if not isinstance(figure, AnswerFigure):
+        return having
     # A reference that was rewritten in between changes the figure without a change of the answer.
-    key, found = figure.key, []
-    for query_id in shared:
-        if key in a.scores[query_id] and key in b.scores[query_id]:
-            references = (run.references.get(query_id) for run in (a, b))
-            if not isinstance(figure, AnswerFigure) or len({*map(repr, references)}) == 1:
-                found.append(query_id)
-    return found
+    return [q for q in having if repr(a.references.get(q)) == repr(b.references.get(q))]
 
 
 def _warnings(
