@@ -15,7 +15,7 @@ from assay import evaluate
 from assay.cli.app import app
 from assay.errors import UsageError
 from assay.run.config import RunConfig
-from assay.run.listing import RunLine, parse_search, sort_lines
+from assay.run.listing import RunLine, parse_search
 from assay.run.models import GitRecord
 from assay.run.provenance import read_git
 
@@ -167,21 +167,6 @@ def test_runs_are_listed_by_label_branch_time_and_failure(
     assert listed("--since", "2999-01-01") == []
     none = CliRunner().invoke(app, ["runs", "--label", "x"]).stdout
     assert none == "No run in runs matches (2 without these options).\n"
-
-
-def test_lines_are_sorted_and_failures_told_apart() -> None:
-    lines = [
-        RunLine("1", "complete", mean=0.2, latency_p50=9.0, label="b"),
-        RunLine("2", "complete", mean=0.9, latency_p50=10.0, failed=1),
-        RunLine("3", "unfinished", label="a"),
-        RunLine("4", "running"),
-    ]
-    names = {
-        order: "".join(line.name for line in sort_lines(lines[::-1], order))
-        for order in ("when", "-mean", "p50", "label")
-    }
-    assert names == {"when": "1234", "-mean": "2134", "p50": "1234", "label": "3124"}
-    assert [line.name for line in lines if parse_search("failed:yes")(line)] == ["2", "3"]
 
 
 @pytest.mark.parametrize("since", ["7d", "168h", "2026-11-08", "2026-11-08T02:00:00+02:00"])

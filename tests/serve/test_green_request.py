@@ -75,7 +75,7 @@ def test_the_environment_decides_where_a_request_does_not(
 
 def test_a_variable_with_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_TRACK", "best")
-    with pytest.raises(UsageError, match=r"^ASSAY_TRACK: track must be one of zero-shot"):
+    with pytest.raises(UsageError, match=r"^ASSAY_TRACK must be one of zero-shot"):
         environment_defaults(SERVER_DEFAULTS)
 
 

@@ -246,11 +246,12 @@ def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
         if a.answers.correctness_by != b.answers.correctness_by:
             both -= {"correctness", "truthfulness"}
         criteria = {(each.name, each.fingerprint, each.judge) for each in b.answers.criteria}
-        answers = [AnswerFigure(name) for name in names if name in both] + [
-            AnswerFigure(f"{CRITERION_PREFIX}{each.name}")
+        shown = [name for name in names if name in both] + [
+            f"{CRITERION_PREFIX}{each.name}"
             for each in a.answers.criteria
             if (each.name, each.fingerprint, each.judge) in criteria
         ]
+        answers += map(AnswerFigure, shown)
     # Without correctness no figure of answers says which run is better: rankings come first.
     decided = AnswerFigure("correctness") in answers
     return [*answers, *rankings] if decided else [*rankings, *answers]
@@ -287,7 +288,8 @@ def _warnings(
                 words += f"; {len(alone):,} only in {name}: {named}{more}"
         yield words
     reports = (a.report, b.report)
-    shares = [_judged_share(report) for report in reports]
+    means = [{parse_metric(m).name: v for m, v in reversed(r.metrics.items())} for r in reports]
+    shares = [metrics.get(Judged.name, 1.0) for metrics in means]
     if abs(shares[0] - shares[1]) > _JUDGED_GAP:
         words = " and ".join(f"{share:.0%}" for share in shares)
         yield f"{words} of what a and b returned is judged, and the rest counts as not relevant"
@@ -315,8 +317,3 @@ def _warnings(
         if not is_answered(summary.successful_queries, summary.total_queries):
             answered = f"{summary.successful_queries:,} of {summary.total_queries:,}"
             yield f"{name} answered only {answered} queries: compare with another run"
-
-
-def _judged_share(report: Report) -> float:
-    by_metric = {parse_metric(name): value for name, value in report.metrics.items()}
-    return next((v for metric, v in by_metric.items() if metric.name == Judged.name), 1.0)

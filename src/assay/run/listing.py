@@ -4,7 +4,7 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -316,6 +316,14 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
     spending = answers.judge.spending if answers and answers.judge else None
     if spending and spending.cost is not None:
         values[JUDGE_COST] = Estimate(spending.cost)
+    bounds = {}
+    for gate in report.gates:  # the bound of one that names another run depends on that run
+        if found := GATE_SHAPE.fullmatch(gate.gate.strip()):
+            with suppress(AssayError, ValueError):
+                name, bound = found["name"].strip().lower(), float(found["bound"])
+                if not is_extreme(bound):
+                    name = name if name in (LATENCY, SLOW) else parse_figure(name).slug
+                    bounds[name] = bound
     return replace(
         line,
         metric=metric,
@@ -329,19 +337,9 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
         latency_p50=latency.p50 if answered else None,
         latency_p95=latency.p95 if answered else None,
         values=values,
-        bounds=dict(_bounds(report)),
+        bounds=bounds,
         answers_by=f"{answers.correctness_by} {answers.references}" if answers else "",
     )
-
-
-def _bounds(report: Report) -> Iterator[tuple[str, float]]:
-    """Of gates with a number; the bound of one that names another run depends on that run."""
-    for gate in report.gates:
-        if found := GATE_SHAPE.fullmatch(gate.gate.strip()):
-            with suppress(AssayError, ValueError):
-                name, bound = found["name"].strip().lower(), float(found["bound"])
-                if not is_extreme(bound):
-                    yield name if name in (LATENCY, SLOW) else parse_figure(name).slug, bound
 
 
 # --- the index that the web UI keeps in memory ---------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
@@ -34,6 +34,7 @@ MIN_ANSWERED = 0.5  # A run that answered a smaller share of its queries is neve
 # A condition on a figure; one that names another run has another shape.
 GATE_SHAPE = re.compile(r"(?P<name>[^<>]+)(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 
+_Value = TypeVar("_Value")
 ReportFigure = Metric | AnswerFigure
 
 
@@ -54,19 +55,18 @@ class RunState(StrEnum):
     DAMAGED = "damaged"  # A file of the run cannot be read
 
 
-def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
-    def check(name: str) -> str:
+def _checked_by(parse: Callable[[Any], _Value]) -> Callable[[Any], _Value]:
+    def check(value: Any) -> _Value:
         try:
-            parse(name)
+            return parse(value)
         except AssayError as error:
             raise ValueError(str(error)) from None
-        return name
 
-    return AfterValidator(check)
+    return check
 
 
-MetricName = Annotated[str, _readable_by(parse_metric)]
-FigureName = Annotated[str, _readable_by(parse_figure)]
+MetricName = Annotated[str, AfterValidator(_checked_by(lambda name: parse_metric(name) and name))]
+FigureName = Annotated[str, AfterValidator(_checked_by(lambda name: parse_figure(name) and name))]
 
 
 def _read_config(value: object) -> RunConfig:
@@ -74,10 +74,7 @@ def _read_config(value: object) -> RunConfig:
         return value
     if not isinstance(value, Mapping):
         raise ValueError("the settings are not an object")
-    try:
-        return _config_of(orjson.dumps(value), is_private())
-    except AssayError as error:
-        raise ValueError(str(error)) from None
+    return _config_of(orjson.dumps(value), is_private())
 
 
 # The header and the report of a run have the same settings, as have most runs of a list: checking
@@ -87,7 +84,7 @@ def _config_of(settings: bytes, _private: bool) -> RunConfig:
     return RunConfig.from_json(parse_json(settings))
 
 
-Config = Annotated[RunConfig, BeforeValidator(_read_config)]
+Config = Annotated[RunConfig, BeforeValidator(_checked_by(_read_config))]
 
 
 def require_format(value: Mapping[str, Any], path: Path) -> None:

@@ -1,7 +1,7 @@
 """`Option`: how a setting of a run is offered, and which values it takes."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
@@ -205,12 +205,14 @@ class OptionPart:
     @classmethod
     def read(cls, given: Any, name: str) -> Self:
         """Raises `UsageError` for an unknown key or a wrong value."""
-        options = option_fields(cls)
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
-            given = _pairs([given] if isinstance(given, str) else given or (), name)
-        return cls(**read_options(options, given, name))
+            if (texts := _texts(given or ())) is None:
+                raise UsageError(f"{name} must be KEY=VALUE or a mapping, got {given!r}")
+            pairs = (pair.partition("=") for pair in ",".join(texts).split(",") if pair.strip())
+            given = {key.strip(): text.strip() if equals else "true" for key, equals, text in pairs}
+        return cls(**read_options(option_fields(cls), given, name))
 
     def __str__(self) -> str:
         """What differs from the defaults, as `read` takes it: `votes=4,timeout=600`."""
@@ -236,17 +238,6 @@ def read_options(
             hint = did_you_mean(key, names)
             raise UsageError(f"{where} {given!r} is not one of {', '.join(names)}{hint}")
         found[key] = options[key].read(value, f"{where} {given!r}")
-    return found
-
-
-def _pairs(texts: Any, name: str) -> dict[str, str]:
-    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{name} must be KEY=VALUE or a mapping, got {texts!r}")
-    found = {}
-    for pair in (part.strip() for text in texts for part in text.split(",")):
-        if pair:
-            key, equals, value = (part.strip() for part in pair.partition("="))
-            found[key.replace("-", "_")] = value if equals else "true"
     return found
 
 

@@ -34,8 +34,8 @@ def arguments(config: RunConfig) -> list[tuple[str, str | None]]:
     """
     words: list[tuple[str, str | None]] = []
     for setting in command_settings():
-        value = getattr(config, setting.name)
-        if not _has_meaning(setting, config):
+        value, needs = getattr(config, setting.name), setting.needs
+        if needs and not getattr(config, needs):  # it has no meaning
             continue
         if setting.kind is bool:
             if flag := setting.flag if value else setting.negative_flag:
@@ -93,11 +93,6 @@ def named_target(name: str, folder: Path | None = None) -> tuple[str, dict[str, 
     if not isinstance(target := table.get("target"), str) or not target:
         raise UsageError(f'{where} needs target = "rest:URL", or any other target')
     return target, read_option_table(table, where, "target")
-
-
-def _has_meaning(setting: Option, config: RunConfig) -> bool:
-    needs = setting.needs
-    return not needs or (bool(getattr(config, needs)) and _has_meaning(settings()[needs], config))
 
 
 def read_form(given: Mapping[str, str]) -> RunConfig:
@@ -162,10 +157,7 @@ def environment_defaults(names: Iterable[str]) -> dict[str, Any]:
     found = {}
     for setting in (settings()[name] for name in names):
         if text := os.environ.get(setting.env or "", "").strip():
-            try:
-                found[setting.name] = setting.read(text)
-            except UsageError as error:
-                raise UsageError(f"{setting.env}: {error}") from None
+            found[setting.name] = setting.read(text, setting.env or "")
     return found
 
 

@@ -35,7 +35,10 @@ def distinguish(headers: Sequence[RunHeader]) -> list[str]:
         alike = [other for name, other in zip(targets, every, strict=True) if name == target]
         words = [facts[name] for name in differing(alike) if facts.get(name)]
         chosen.append(words[:_MAX_FACTS])
-    for last in zip(*map(_last_facts, headers), strict=True):  # all commits, all minutes, …
+    times = [header.started.replace("T", " ") for header in headers]
+    commits = [header.repository.short_commit for header in headers]
+    processes = [f"process {header.process}" for header in headers]
+    for last in (commits, [time[:16] for time in times], [time[:19] for time in times], processes):
         names = [(target, *words) for target, words in zip(targets, chosen, strict=True)]
         for place, name in enumerate(names):
             if len({fact for other, fact in zip(names, last, strict=True) if other == name}) > 1:
@@ -63,11 +66,6 @@ def _facts(header: RunHeader) -> dict[str, str]:
     track = "" if header.track == "undeclared" else f"{header.track} track"
     version = found.pop("assay", "")
     return {**found, "track": track, "assay": version}
-
-
-def _last_facts(header: RunHeader) -> list[str]:
-    started = header.started.replace("T", " ")
-    return [header.repository.short_commit, started[:16], started[:19], f"process {header.process}"]
 
 
 def described_settings(header: RunHeader) -> dict[str, str]:

@@ -99,7 +99,11 @@ def _changes(points: Sequence[RunLine], figure: str) -> Iterator[TrendChange]:
             yield TrendChange(point, "; ".join(_reasons(before, point, figure)), breaks=True)
         same = last.get((branch, key))
         if same is not None and same.settings != point.settings:
-            yield TrendChange(point, "; ".join(_settings_changes(same, point)), breaks=False)
+            changed = []
+            for name in differing([same.settings, point.settings]):
+                old, new = same.settings.get(name), point.settings.get(name)
+                changed.append(f"{old} → {new}" if old and new else new or f"without {old}")
+            yield TrendChange(point, "; ".join(changed), breaks=False)
         keys.add(key)
         last[branch, key] = last[branch,] = earlier = point
 
@@ -119,9 +123,3 @@ def _reasons(before: RunLine, after: RunLine, figure: str) -> Iterator[str]:
         yield f"shard {after.shard[0] + 1} of {after.shard[1]}"
     if _is_of_answers(figure) and before.answers_by != after.answers_by:
         yield "answers are measured in another way"
-
-
-def _settings_changes(before: RunLine, after: RunLine) -> Iterator[str]:
-    for name in differing([before.settings, after.settings]):
-        old, new = before.settings.get(name), after.settings.get(name)
-        yield f"{old} → {new}" if old and new else new or f"without {old}"
