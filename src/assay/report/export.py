@@ -10,10 +10,11 @@ import orjson
 from assay.data.table import csv_row, text_cell
 from assay.errors import RunError, UsageError
 from assay.extras import require_extras
-from assay.metrics.figures import AnswerFigure, improvement, parse_figure
-from assay.metrics.metric import MRR, Recall, nDCG, parse_metric
+from assay.metrics.figures import improvement, parse_figure
+from assay.metrics.metric import parse_metric
 from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
+from assay.report.terminal import usual_names
 from assay.run.comparison import ComparedRun, compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.models import Comparison, Report, RunHeader
@@ -35,8 +36,6 @@ _QUERY_COLUMNS: Mapping[str, type] = {
     "latency_ms": float,
     "retrieved_docs": list,
 }
-_USUAL = (nDCG.name, Recall.name, MRR.name)
-_USUAL_ANSWERS = ("correctness", "faithfulness")
 _PARQUET_ROWS = 10_000
 _NOTE = "Differs significantly from the first line (paired test, p < 0.05, Holm)."
 _LATEX = {
@@ -85,15 +84,10 @@ def figures_of(
     shared = [name for name in every[0] if all(name in figures for figures in every)]
     if not shared:
         raise UsageError("the runs have no metric in common; run them with the same --top-k")
-    usual = [name for name in shared if _is_usual(name)] if few else []
-    return usual or shared
-
-
-def _is_usual(name: str) -> bool:
-    parsed = parse_figure(name)
-    if isinstance(parsed, AnswerFigure):
-        return name in _USUAL_ANSWERS
-    return parsed.name in _USUAL and "(" not in str(parsed)
+    if few:
+        answers = [name for name in ("correctness", "faithfulness") if name in shared]
+        return list(dict.fromkeys([*usual_names(shared), *answers]))
+    return shared
 
 
 def run_rows(runs: Sequence[ExportedRun], figures: Sequence[str]) -> Iterator[Row]:

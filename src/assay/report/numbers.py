@@ -47,12 +47,10 @@ def difference(value: float | None, digits: int = _DIGITS) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """`p = 0.031`, and `p < 0.001` below that: resampling knows no smaller one."""
+    """`0.031`, and `< 0.001` below that: resampling knows no smaller one."""
     if value is None:
         return ABSENT
-    if value < _SMALLEST_P:
-        return f"p < {_SMALLEST_P}"
-    return f"p = {value:.3f}"
+    return f"< {_SMALLEST_P}" if value < _SMALLEST_P else f"{value:.3f}"
 
 
 def percent(value: float | None) -> str:

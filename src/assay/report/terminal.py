@@ -146,8 +146,8 @@ def plain_text(renderable: RenderableType) -> str:
 def render_comparison(comparison: "Comparison") -> RenderableType:
     """`b` against `a`: a line for each metric, then the verdict."""
     table = figures_table(("", 0), "a", "b", "b - a", "95% interval", "p (Holm)", "win/tie/loss")
-    for *cells, p, counts in comparison_rows(comparison):
-        table.add_row(*cells, p.removeprefix("p ").removeprefix("= "), counts)
+    for row in comparison_rows(comparison):
+        table.add_row(*row)
     names = Text(f"a = {comparison.a}\nb = {comparison.b}")
     notes = [Text(f"note: {warning}", style="yellow") for warning in comparison.warnings]
     return Group(names, Text(), table, Text(), Text(verdict(comparison)), *notes)
@@ -156,10 +156,15 @@ def render_comparison(comparison: "Comparison") -> RenderableType:
 def comparison_rows(comparison: "Comparison") -> Iterator[tuple[str, ...]]:
     """For each metric: its name, both means, difference, interval, p-value, wins/ties/losses."""
     for name, row in comparison.metrics.items():
-        means = figure(row.mean_a), figure(row.mean_b), difference(row.difference)
-        counts = f"{row.wins}/{row.ties}/{row.losses}"
-        p = p_value(row.p_adjusted)
-        yield str(parse_figure(name)), *means, interval(row.low, row.high), p, counts
+        yield (
+            str(parse_figure(name)),
+            figure(row.mean_a),
+            figure(row.mean_b),
+            difference(row.difference),
+            interval(row.low, row.high),
+            p_value(row.p_adjusted),
+            f"{row.wins}/{row.ties}/{row.losses}",
+        )
 
 
 def verdict(comparison: "Comparison", *, a: str = "a", b: str = "b") -> str:

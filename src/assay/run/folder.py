@@ -363,8 +363,7 @@ def only_match(
 
 
 def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """The newest complete run of a label, else of a branch, that others can be compared with."""
-    of_branch: list[RunFolder] = []
+    """The newest complete run of a label or branch that others can be compared with."""
     for run in reversed(runs):
         with suppress(AssayError, OSError):  # opening it by its own name says what is wrong
             header = run.read_header()
@@ -372,15 +371,10 @@ def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
                 continue
             report = run.read_report()
             summary = report.summary
-            if report.state != RunState.COMPLETE or not is_answered(
-                summary.successful_queries, summary.total_queries
-            ):
-                continue
-            # A label is given on purpose; a branch has whatever was tried on it.
-            if header.label == name:
+            answered = is_answered(summary.successful_queries, summary.total_queries)
+            if report.state == RunState.COMPLETE and answered:
                 return [run]
-            of_branch = of_branch or [run]
-    return of_branch
+    return []
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:
