@@ -85,7 +85,7 @@ AREAS = {
     "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
     "contract checks": Area(
         ("contract/rules.py", "contract/check.py"),
-        ("tests/contract/test_conformance.py",),
+        ("tests/contract/test_conformance.py", "tests/contract/test_check_command.py"),
     ),
     "bounded reader": Area(
         ("net/client.py",),

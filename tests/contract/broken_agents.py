@@ -110,6 +110,10 @@ def without(name: str) -> Callable[[Body], Any]:
     return lambda body: body.pop(name, None)
 
 
+def renamed(name: str, other: str) -> Callable[[Body], Any]:
+    return lambda body: body.update({other: body.pop(name)})
+
+
 def having(**fields: Any) -> Callable[[Body], Any]:
     return lambda body: body.update(fields)
 
@@ -162,6 +166,7 @@ BROKEN_AGENTS = [
     # --- sync responses
     Broken("sync echoes another id", sync(having(request_id="x")), "sync-request-id"),
     Broken("sync outputs is a list", sync(having(outputs=[])), "sync-outputs"),
+    Broken("sync calls its outputs data", sync(renamed("outputs", "data")), "sync-outputs"),
     Broken("sync without success indicator", sync(without_success), "sync-success"),
     Broken("sync contradicts itself", sync(having(ok=False)), "response-indicators"),
     Broken("sync sends a nested null", sync(nested_null), "response-no-null"),

@@ -99,6 +99,7 @@ class Minimal(PlainAgent):
     async def events(self, request: Body) -> AsyncIterator[bytes]:
         found = await self.run(request)
         outcome = {"status": "ended", "task_type": self.task, "success": found.pop("ok")}
+        outcome["data"] = found.pop("outputs")
         yield f"event: done\ndata: {json.dumps({**found, **outcome})}\n\n".encode()
 
 
@@ -175,7 +176,9 @@ async def test_a_valid_request_that_is_not_run_says_what_that_means(status: int,
         async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
             return Answer(status, b"<html>", "text/html")
 
-    assert said in finding(await checked(Elsewhere()), "sync-status").detail
+    detail = finding(await checked(Elsewhere()), "sync-status").detail
+    assert said in detail
+    assert "responses)" not in detail
 
 
 class Silent:

@@ -5,6 +5,7 @@ many rules and a rule never waits for the network.
 """
 
 import asyncio
+import math
 import re
 import secrets
 import shlex
@@ -50,7 +51,7 @@ class StreamView:
     def __init__(self) -> None:
         self._reader = EventReader(MAX_BODY_BYTES)
         self._moment: float | None = None
-        self.first_event_s: float | None = None
+        self.first_event_s = math.inf
         self.longest_silence_s = 0.0
         self.problems: list[str] = []
         self.names: list[str] = []
@@ -63,8 +64,7 @@ class StreamView:
         self._pass(moment)
         had_ended = self.terminal_count > 0
         for event in self._reader.feed(chunk):
-            if self.first_event_s is None:
-                self.first_event_s = moment
+            self.first_event_s = min(self.first_event_s, moment)
             try:
                 value = parse_json(event.data)
             except orjson.JSONDecodeError:

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from assay.contract.client import TERMINAL_EVENTS, indicators_of, outputs_of, success_of
 from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse, ErrorCode, field_problems
 from assay.contract.probes import AgentObservation, Exchange, endpoint_missing
+from assay.errors import GATEWAY_ERRORS, RATE_LIMITED
 
 
 class RuleLevel(StrEnum):
@@ -66,7 +67,7 @@ def rule(name: str, level: RuleLevel, section: str, *, on: str) -> Callable[[Rul
     """Add a rule; the docstring of its test is what it demands, and below that the fix."""
 
     def add(test: RuleTest) -> RuleTest:
-        says, _, fix = inspect.cleandoc(test.__doc__ or "").partition("\n\n")
+        says, _, fix = inspect.cleandoc(str(test.__doc__)).partition("\n\n")
         RULES.append(Rule(name, level, section, says, " ".join(fix.split()), on, test))
         return test
 
@@ -91,8 +92,8 @@ def health_ok(answer: Exchange, _seen: AgentObservation) -> str | None:
 
     Serve GET /health with {"status": "ok", "service": name} once the process is up.
     """
-    if answer.failure or not answer.succeeded:
-        return answer.failure or answer.outcome
+    if not answer.succeeded:
+        return answer.outcome
     body = answer.json or {}
     well = body.get("status") == "ok" and isinstance(body.get("service"), str)
     return None if well else 'not {"status": "ok", "service": name}'
@@ -104,14 +105,12 @@ def ready_ok(answer: Exchange, _seen: AgentObservation) -> str | None:
 
     Answer 200 {"status": "ready"} when the agent can work, 503 "degraded" before.
     """
-    if answer.failure or answer.status not in (200, 503):
-        return answer.failure or answer.outcome
     status = (answer.json or {}).get("status")
     if status == "degraded":
         return "the agent reports that it is degraded, which may cause other rules to fail"
-    if status != "ready":
-        return 'the status is neither "ready" nor "degraded"'
-    return None if answer.status == 200 else "it says ready, with HTTP 503"
+    if status == "ready" and answer.succeeded:
+        return None
+    return f'{answer.outcome}, and the status is not "ready"'
 
 
 # --- valid sync requests --------------------------------------------------------------------------
@@ -132,7 +131,7 @@ def answered(answer: Exchange, _seen: AgentObservation) -> str | None:
         return answer.failure if answer.timed_out else None
     if endpoint_missing(answer):
         hint = "there is no agent at this path; check the base address"
-    elif answer.status in (429, 502, 503, 504):
+    elif answer.status in (RATE_LIMITED, *GATEWAY_ERRORS):
         hint = "the agent or its gateway is busy or not up; check again when it is"
     elif answer.status >= 500:
         hint = "the agent crashed on a valid request; its log has the cause"
@@ -277,7 +276,7 @@ def stream_timely(answer: Exchange, seen: AgentObservation) -> str | None:
     Flush started at once, and send a comment line (: heartbeat) while nothing happens.
     """
     events, limits = answer.events, seen.limits
-    if events.first_event_s is None or events.first_event_s > limits.first_event_s:
+    if events.first_event_s > limits.first_event_s:
         return f"no event within {limits.first_event_s:g} s"
     # A heartbeat that is due at the limit may be a little late on its way.
     if events.longest_silence_s > limits.heartbeat_s * 1.2:
