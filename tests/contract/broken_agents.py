@@ -265,6 +265,16 @@ BROKEN_AGENTS = [
         refusal("sync", task_unknown, changed(error={"code": "NOPE", "message": "no"})),
         "error-object",
     ),
+    Broken(
+        "refusal with status 500",
+        refusal("sync", task_unknown, lambda r: replace(r, status=500)),
+        "unknown-task",
+    ),
+    Broken(
+        "refusal without a message",
+        refusal("sync", task_unknown, changed(error={**NO_ERROR, "message": ""})),
+        "error-object",
+    ),
     Broken("no error object", refusal("sync", task_unknown, lacking("error")), "error-object"),
     Broken(
         "refusal with a null",
@@ -290,6 +300,11 @@ BROKEN_AGENTS = [
     Broken(
         "failed stream just ends",
         failed_run("stream", lambda r: r.with_events(r.events[:-1])),
+        "stream-failed-run",
+    ),
+    Broken(
+        "failed stream ends in a list",
+        failed_run("stream", lambda r: r.with_body(b"event: final\ndata: [1]\n\n")),
         "stream-failed-run",
     ),
     # --- health

@@ -24,7 +24,14 @@ from assay.contract.check import (
     check_agent,
     parse_check_target,
 )
-from assay.contract.probes import SELECTORS, CheckLimits, Exchange, SentRequest
+from assay.contract.probes import (
+    SELECTORS,
+    AgentObservation,
+    CheckLimits,
+    Exchange,
+    SentRequest,
+    StreamView,
+)
 from assay.contract.rules import RULES, RuleLevel, is_echoed
 from assay.contract.server import agent_app
 from assay.errors import UsageError
@@ -260,9 +267,44 @@ async def test_the_command_of_a_finding_shows_it_again() -> None:
         (b"... KLMNOPQRSTUV ...", True),
         (b"klm%6eop%71rst&#117;v", True),
         (b"inputs should be an object", False),
+        (b"uvwxyzabcdef", True),
         (b"klmnopqrstu", False),
+        (b"vwxyzabcdef", False),
     ],
 )
 def test_an_echo_is_found_in_any_writing(body: bytes, echoed: bool) -> None:
     answer = Exchange(SentRequest("POST", "http://agent"), 422, body=body)
     assert is_echoed("abcdefghijklmnopqrstuvwxyzabcdef", answer) is echoed
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "is_found"),
+    [
+        ("stream-time", {"first": 10.0}, False),
+        ("stream-time", {"first": 10.1}, True),
+        ("stream-time", {"silence": 18.0}, False),
+        ("stream-time", {"silence": 18.1}, True),
+        ("budget-time", {"seconds": 1.5}, False),
+        ("budget-time", {"seconds": 1.6}, True),
+        ("budget-time", {"status": 500}, True),
+        ("budget-tokens", {"tokens": 1}, False),
+        ("budget-tokens", {"tokens": 2}, True),
+        ("budget-tokens", {"status": 500}, True),
+    ],
+)
+def test_a_limit_is_the_most_that_is_allowed(name: str, seen: Any, is_found: bool) -> None:
+    budgets = {"timeout_ms": 500, "max_output_tokens": 1}
+    sent = SentRequest("POST", "http://a/sync", orjson.dumps({"budgets": budgets}))
+    body = {"status": "ok", "usage": {"output_tokens": seen.get("tokens")}}
+    events = StreamView()
+    events.first_event_s, events.longest_silence_s = seen.get("first", 0), seen.get("silence", 0)
+    answer = Exchange(
+        sent,
+        seen.get("status", 200),
+        body=orjson.dumps(body),
+        events=events,
+        seconds=seen.get("seconds", 0),
+    )
+    all_seen = AgentObservation("T", (), CheckLimits(), answer, answer, {})
+    rule = next(rule for rule in RULES if rule.name == name)
+    assert bool(rule.test(answer, all_seen)) is is_found

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from tests.contract_agents.sample_agents import running_agents
 
 from assay.serve.contract_agents.apps import TASKS, open_knowledge
@@ -40,8 +39,3 @@ def _parts(sent: dict[str, Any]) -> dict[str, Any]:
 
 def _comparable(outputs: dict[str, Any]) -> dict[str, Any]:
     return outputs | ({"duration_ms": 0} if "duration_ms" in outputs else {})
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_each_agent_has_a_section(task: str) -> None:
-    assert f"### {task}\n" in PAGE

@@ -292,8 +292,7 @@ def one_terminal(answer: Exchange, _seen: AgentObservation) -> str | None:
     """
     events = answer.events
     if events.terminal_count != 1:
-        cut = "; the stream was still open or was cut off" if answer.failure else ""
-        return f"{events.terminal_count} of {len(events.names)} events are terminal{cut}"
+        return f"{events.terminal_count} of {len(events.names)} events are terminal"
     if events.terminal is None:
         return "the data of the terminal event is not a JSON object"
     return None
@@ -444,7 +443,7 @@ def failed_run(answer: Exchange, seen: AgentObservation) -> str | None:
     """
     problems = [_not_a_failure(answer, seen)]
     if answer.is_stream:
-        if answer.events.terminal_count != 1 or answer.events.terminal is None:
+        if answer.events.terminal_count != 1:
             return "a failed run does not end in exactly one terminal event"
         problems += [_no_status(answer), _not_echoed("task_type", answer)]
     return "; ".join(filter(None, problems)) or None

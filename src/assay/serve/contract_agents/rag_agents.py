@@ -69,6 +69,11 @@ _STAGES = {
     "hybrid": ["bm25", "dense", "fusion", "feedback"],
     "tuned": ["bm25", "dense", "tuned"],
 }
+# Names in requests that callers send; how to search is the server's choice.
+_IGNORED = (
+    *("semantic_weight", "semantic_k", "rerankMode", "rerank_mode"),
+    *("domainId", "domain_id", "projectId", "project_id"),
+)
 _SENTENCE_END = re.compile(r"[.!?。！？](?=\s)|\n")
 _PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,9})")
 
@@ -83,16 +88,6 @@ class KnowledgeBase:
     name: str
     retrieval: Retrieval
     is_ingested: bool = False
-
-    @property
-    def mode(self) -> Mode:
-        """How it is searched."""
-        return self.retrieval.mode
-
-    @property
-    def size(self) -> int:
-        """How many documents, or chunks of ingested documents, it has."""
-        return len(self.retrieval.dataset.documents)
 
     async def search(
         self, query: str, top_k: int, filters: Mapping[str, Any] | None = None
@@ -129,11 +124,7 @@ class KnowledgeBase:
 
 
 class KnowledgeBases:
-    """The knowledge bases of one process.
-
-    `load` reads the data set, which may take minutes, and `open_base` makes a data set of chunks
-    searchable; it blocks. Ingested knowledge bases are kept in `folder`.
-    """
+    """The knowledge bases of one process; those that were ingested are kept in `folder`."""
 
     def __init__(
         self,
@@ -169,10 +160,7 @@ class KnowledgeBases:
     def replace_documents(
         self, name: str, doc_ids: Collection[str], chunks: Sequence[Document]
     ) -> dict[str, int]:
-        """Replace the documents named by `doc_ids` with `chunks`, and count the changes. Blocks.
-
-        Reads and writes under a lock, so that concurrent requests do not undo each other.
-        """
+        """Replace the documents named by `doc_ids` with `chunks`, and count the changes. Blocks."""
         path = self._path(name)
         make_private_folder(path.parent)
         with FileLock(path.with_suffix(".lock")):
@@ -182,7 +170,11 @@ class KnowledgeBases:
             }
             after = kept | {chunk.id: chunk for chunk in chunks}
             if after != before:
-                atomic_write(path, b"".join(_line(chunk) for chunk in after.values()))
+                rows = (
+                    {"_id": x.id, "title": x.title, "text": x.text, "metadata": dict(x.metadata)}
+                    for x in after.values()
+                )
+                atomic_write(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
         shared = before.keys() & after.keys()
         return {
             "chunks_added": len(after.keys() - before.keys()),
@@ -222,11 +214,6 @@ def _read_chunks(path: Path) -> dict[str, Document]:
     }
 
 
-def _line(chunk: Document) -> bytes:
-    record = {"_id": chunk.id, "title": chunk.title, "text": chunk.text}
-    return orjson.dumps({**record, "metadata": dict(chunk.metadata)}) + b"\n"
-
-
 # --- RAG_RETRIEVE ---------------------------------------------------------------------------------
 
 
@@ -242,23 +229,6 @@ class RetrieveInputs(ContractModel):
         "topK", "top_k", default=10
     )
     filters: JsonObject | None = field_named("metadataFilters", "where", "filter", default=None)
-    semantic_weight: Any = None
-    semantic_k: Any = None
-    rerank_mode: Any = field_named("rerankMode", "rerank_mode", default=None)
-    domain_id: Any = field_named("domainId", "domain_id", default=None)
-    project_id: Any = field_named("projectId", "project_id", default=None)
-
-    def warnings(self) -> list[str]:
-        """What was asked for and has no effect: how to search is the server's choice."""
-        ignored = {
-            "semantic_weight": self.semantic_weight,
-            "semantic_k": self.semantic_k,
-            "rerankMode": self.rerank_mode,
-            "domainId": self.domain_id,
-            "projectId": self.project_id,
-        }
-        given = [name for name, value in ignored.items() if value not in (None, "", "none")]
-        return [f"inputs.{name} has no effect on this search" for name in given]
 
 
 async def rag_retrieve(
@@ -267,15 +237,17 @@ async def rag_retrieve(
     """The chunks of a knowledge base that match a query, as a grounding pack."""
     inputs = read_inputs(RetrieveInputs, request)
     base = await knowledge.find(inputs.knowledge_base)
-    report("index ready", percent=10, documents=base.size)
+    report("index ready", percent=10, documents=len(base.retrieval.dataset.documents))
     found = await base.search(inputs.query, inputs.top_k, inputs.filters)
     report("ranked", percent=70, chunks=len(found))
     chunks = found[: request.budgets.count_in_context(chunk.text for chunk in found)]
-    is_cut, warnings = len(chunks) < len(found), inputs.warnings()
+    is_cut = len(chunks) < len(found)
+    given = [name for name in _IGNORED if request.inputs.get(name) not in (None, "", "none")]
+    warnings = [f"inputs.{name} has no effect on this search" for name in given]
     if is_cut:
         left_out = len(found) - len(chunks)
         warnings.append(f"budgets.max_context_tokens: {left_out} chunks were left out")
-    pack = _grounding(chunks, base.mode)
+    pack = _grounding(chunks, base.retrieval.mode)
     document = pack.model_dump(exclude_none=True)
     return succeeded(
         request,
@@ -289,7 +261,7 @@ async def rag_retrieve(
         },
         status="degraded" if is_cut else "ok",
         artifacts=pack.citations,
-        provenance={"knowledge_base": base.name, "search_mode": base.mode},
+        provenance={"knowledge_base": base.name, "search_mode": base.retrieval.mode},
         warnings=warnings,
         grounding=pack,
     )
@@ -461,7 +433,10 @@ async def lit_retrieval(
         except TaskError as error:
             warnings.append(f"a database was not searched: {error.message}")
         else:
-            found[base.name] = await _papers(base, inputs)
+            best: dict[str, GroundingChunk] = {}  # of each document
+            for chunk in await base.search(inputs.query, min(inputs.max_results, MAX_TOP_K)):
+                best.setdefault(str(chunk.doc_id), chunk)
+            found[base.name] = [_paper(doc_id, chunk, base) for doc_id, chunk in best.items()]
             report("database searched", percent=60, papers=len(found[base.name]))
     if not found:
         raise TaskError(ErrorCode.TASK_FAILED, "; ".join(dict.fromkeys(warnings)))
@@ -484,15 +459,6 @@ async def lit_retrieval(
         provenance={"databases": list(found)},
         warnings=warnings,
     )
-
-
-async def _papers(base: KnowledgeBase, inputs: LiteratureInputs) -> list[JsonObject]:
-    """One paper for each document, by its best chunk."""
-    best: dict[str, GroundingChunk] = {}
-    top_k = min(inputs.max_results, MAX_TOP_K)
-    for chunk in await base.search(inputs.query, top_k):
-        best.setdefault(str(chunk.doc_id), chunk)
-    return [_paper(doc_id, chunk, base) for doc_id, chunk in best.items()]
 
 
 def _paper(doc_id: str, chunk: GroundingChunk, base: KnowledgeBase) -> JsonObject:
