@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,29 +90,6 @@ def test_modules_stay_readable() -> None:
     assert {name: size for name, size in sizes.items() if size > LINES} == {}
 
 
-def test_one_name_means_one_type() -> None:
-    """Of public classes and aliases of types, unless two aliases are of the same type."""
-    places = defaultdict(list)
-    for path, tree in trees().items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append((named(path), ""))
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                meaning = ast.unparse(node.value)
-                name = node.targets[0].id
-                if re.fullmatch("[A-Z][a-z][A-Za-z]*", name) and "TypeVar" not in meaning:
-                    places[name].append((named(path), meaning))
-    doubled = {
-        name: [path for path, _ in where]
-        for name, where in places.items()
-        if not name.startswith("_")
-        and len(where) > 1
-        and (len({meaning for _, meaning in where}) > 1 or not where[0][1])
-    }
-    # Arrays of the numbers that a package computes with.
-    assert doubled.keys() - {"Floats", "Integers"} == set(), doubled
-
-
 def test_public_definitions_have_docstrings() -> None:
     missing, total = [], 0
     for path, tree in trees().items():
@@ -165,21 +141,6 @@ def test_one_of_everything() -> None:
         for pattern, allowed in ONCE.items():
             if (found := re.search(pattern, text)) and named(path) not in allowed:
                 offenders.append(f"{named(path)}: {found[0]} is only for {sorted(allowed)}")
-    assert offenders == []
-
-
-def test_reports_are_not_read_by_string_keys() -> None:
-    """A report, a row and a header are objects; only reports of other programs are dictionaries."""
-    keys = "per_query_results|statistics|unseen_queries|latency_ms|retrieved_docs|planned_queries"
-    pattern = re.compile(rf"""\[["'](?:{keys})["']\]|\.get\(["'](?:{keys})["']""")
-    foreign = {"data/qrels.py", "metrics/audit.py"}
-    own = {"run/report_file.py", "run/calls.py"}
-    offenders = [
-        f"{named(path)}: {found[0]}"
-        for path in MODULES
-        if named(path) not in foreign | own
-        for found in pattern.finditer(path.read_text(encoding="utf-8"))
-    ]
     assert offenders == []
 
 

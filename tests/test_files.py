@@ -26,7 +26,6 @@ from assay.files import (
     output_writer,
     read_file,
     read_lines,
-    read_tail,
     read_text_file,
     remove_part_files,
     reserve_file,
@@ -280,18 +279,6 @@ def test_complete_lines_of_a_growing_file_are_read_from_where_the_last_one_ended
     assert [next(lines), next(lines)] == [(4, b"one\n"), (8, b"two\n")]
     with pytest.raises(UnreadableFile, match="a line of more than 5 bytes"):
         next(lines)
-
-
-def test_a_file_that_says_nothing_of_its_size_is_read_whole() -> None:
-    assert read_file(Path("/proc/self/status")).startswith(b"Name:")
-
-
-def test_the_end_of_a_long_file_is_read_without_the_rest(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes("é".encode() * 5000 + b"\nlast line\n")
-    with open_file(path) as file:
-        assert read_tail(file, 12) == "\N{REPLACEMENT CHARACTER}\nlast line\n"
-        assert len(read_tail(file)) < 4096
 
 
 def test_an_output_replaces_what_a_link_points_to_and_not_the_link(tmp_path: Path) -> None:

@@ -86,12 +86,6 @@ def _import() -> int:
     return assay("data", "import", "table.csv", "--corpus", "documents.csv", "--out", "made")
 
 
-def _sample() -> int:
-    return assay(
-        *("data", "sample", "tiny", "--num-queries", "2", "--documents", "6", "--out", "made")
-    )
-
-
 def _unless_made(command: Callable[[], int]) -> Callable[[], int]:
     """A folder that is there is whole; the command refuses to write into it."""
     return lambda: 0 if Path("made").exists() else command()
@@ -99,29 +93,6 @@ def _unless_made(command: Callable[[], int]) -> Callable[[], int]:
 
 def _made_digest() -> Any:
     return {str(path): path.read_text() for path in Path("made").rglob("*") if path.is_file()}
-
-
-def _references() -> int:
-    return assay("ground-truth", "tiny", "--provider", "extractive", "--resume")
-
-
-def _references_digest() -> Any:
-    return json.loads(Path("ground_truth.json").read_text())
-
-
-_INIT_FILES = ("assay.toml", ".github/workflows/assay.yml")
-
-
-def _init() -> int:
-    return assay("init", "--ci", "github")
-
-
-def _init_again() -> int:
-    return 0 if all(Path(name).exists() for name in _INIT_FILES) else _init()
-
-
-def _init_digest() -> Any:
-    return [Path(name).read_text() for name in _INIT_FILES]
 
 
 # index --------------------------------------------------------------------------------------------
@@ -232,9 +203,6 @@ def _tune_digest() -> Any:
 
 DATA_SCENARIOS = (
     Scenario("import", _prepare_import, _import, _unless_made(_import), _made_digest),
-    Scenario("sample", prepare_data, _sample, _unless_made(_sample), _made_digest),
-    Scenario("references", prepare_data, _references, _references, _references_digest),
-    Scenario("init", prepare_data, _init, _init_again, _init_digest),
     Scenario("index", _prepare_index, _index, _index, _index_digest),
     Scenario("ingest", _prepare_ingest, _ingest_more, _ingest_more, _ingest_digest),
     Scenario("tune", _prepare_tune, _tune, _tune, _tune_digest),

@@ -149,14 +149,6 @@ def _answers() -> int:
     )
 
 
-def _poison() -> int:
-    """Every question once more, with a planted document."""
-    return assay(
-        *("eval", "builtin:bm25", "--dataset", "tiny", "--top-k", "2", "--concurrency", "1"),
-        *("--num-queries", "2", "--poison", "override"),
-    )
-
-
 SCENARIOS = {
     each.name: each
     for each in (
@@ -164,16 +156,8 @@ SCENARIOS = {
         Scenario(
             "resume", _prepare_resume, _resume(_evaluate()), _resume(_evaluate()), _run_digest
         ),
-        Scenario(
-            "baseline",
-            prepare_data,
-            _evaluate("--baseline", "builtin:bm25"),
-            _resume(_evaluate("--baseline", "builtin:bm25")),
-            _run_digest,
-        ),
         Scenario("answers", prepare_data, _answers, _resume(_answers), _run_digest),
         Scenario("merge", _prepare_merge, _merge, _merge_again, _merge_digest),
-        Scenario("poison", prepare_data, _poison, _resume(_poison), _run_digest),
         Scenario("judge", _prepare_judge, _judge, _judge, _judge_digest),
         *DATA_SCENARIOS,
     )

@@ -18,10 +18,6 @@ SMALL = Dataset(
 )
 
 
-def test_queries_of_a_split_are_those_with_a_relevant_document_in_file_order() -> None:
-    assert [query.id for query in SMALL.queries_in("test")] == ["b", "a"]
-
-
 @pytest.mark.parametrize(
     "changed",
     [

@@ -11,7 +11,6 @@ from assay.answers.poison_documents import (
     PoisonOutcome,
     plant,
     poison_outcome,
-    squeezed,
 )
 from assay.data.dataset import ReferenceAnswer
 from assay.llm.passages import ContextChunk
@@ -44,16 +43,6 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join) | st.text(max_size=60)
 # What stands between letters and is not read.
 FILLERS = st.text(st.sampled_from("*_ \u200b\u00ad\u0301\ufe0f-.,\n~`"), max_size=3)
-
-
-@settings(max_examples=examples(40), deadline=None)
-@given(TEXTS, TEXTS, st.sampled_from(PoisonKind), st.lists(TEXTS, max_size=3))
-def test_any_answer_to_any_question_has_an_outcome(
-    question: str, answer: str, kind: PoisonKind, citations: list[str]
-) -> None:
-    (planted,) = plant([("q", question)], kind).values()
-    assert squeezed(planted.canary) in squeezed(planted.text)
-    assert poison_outcome(answer, citations, planted) in PoisonOutcome
 
 
 @settings(max_examples=examples(40), deadline=None)

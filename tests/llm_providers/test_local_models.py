@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import Document
-from assay.llm.answerer import ModelAnswerer
-from assay.llm.passages import Passage
 from assay.llm.providers.opening import CachedProvider, open_provider
 
 pytestmark = [
@@ -21,8 +18,6 @@ pytestmark = [
         reason="ASSAY_GGUF_MODEL is not set (sh scripts/get-smollm2.sh), or xllamacpp is missing",
     ),
 ]
-
-TEA = Document("tea", "Tea", "Tea lowered the blood pressure of forty adults by 3 mmHg.")
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +36,3 @@ async def test_it_answers_the_same_each_time_and_counts_its_tokens(
     assert 0 < first.output_tokens <= 8 < first.input_tokens
     assert provider.spending.cost == 0.0
     assert provider.name == f"gguf:{Path(os.environ['ASSAY_GGUF_MODEL']).stem}"
-
-
-async def test_it_answers_from_documents_with_citations_that_exist(
-    provider: CachedProvider,
-) -> None:
-    passage = Passage(TEA.id, TEA.title, TEA.text)
-    answer = await ModelAnswerer(provider).answer("What does tea do?", [passage], 24)
-    assert answer.model == provider.name
-    assert set(answer.citations) <= {1}
-    assert answer.text

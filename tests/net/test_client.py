@@ -6,7 +6,6 @@ import random
 import ssl
 import zlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -183,14 +182,3 @@ def test_the_token_of_the_first_variable_that_is_set_is_sent_where_the_user_poin
         with pytest.raises(UsageError, match="THIRD contains characters that are not") as caught:
             token_for(URL, UNRESTRICTED, "THIRD")
         assert wrong not in str(caught.value)
-
-
-async def test_clients_share_a_context_for_each_set_of_authorities(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    async with open_client() as one, open_client() as other:
-        assert _pool(one)._ssl_context is _pool(other)._ssl_context
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    async with open_client() as empty:
-        assert not _pool(empty)._ssl_context.get_ca_certs()

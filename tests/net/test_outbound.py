@@ -18,7 +18,6 @@ from assay.net.outbound import (
     UNRESTRICTED,
     OutboundPolicy,
     OutboundRefused,
-    is_wildcard,
     policy_of_process,
     split_address,
 )
@@ -144,17 +143,6 @@ def test_a_server_is_guarded_unless_only_its_own_machine_reaches_it(
     policy = OutboundPolicy.for_server(listen, " purple-agent:9010, ,10.0.0.0/8")
     assert policy.public_only is guarded
     assert policy.allow_hosts == ("purple-agent:9010", "10.0.0.0/8")
-
-
-@pytest.mark.parametrize(
-    ("host", "all_interfaces"),
-    [
-        *(("0.0.0.0", True), ("::", True), ("::ffff:0.0.0.0", True)),
-        *(("127.0.0.1", False), ("::1", False), ("10.0.0.1", False), ("host", False), ("", False)),
-    ],
-)
-def test_the_wildcard_is_no_other_address(host: str, all_interfaces: bool) -> None:
-    assert is_wildcard(host) is all_interfaces
 
 
 @pytest.mark.parametrize(
