@@ -111,28 +111,18 @@ def test_one_of_several_sets_in_an_archive(mirror: FileServer) -> None:
     assert load_dataset("beir:cqadupstack/android").judgments["test"] == GRADES
 
 
-@pytest.mark.parametrize(
-    ("name", "ways"),
-    [
-        ("beir:scifact", ("pass its path", "ASSAY_BEIR_URL")),
-        ("nfcorpus", ("NFCORPUS_ARCHIVE=", "--dataset notes")),
-    ],
-)
-def test_a_download_that_breaks_off_names_the_ways_out(
-    mirror: FileServer, name: str, ways: tuple[str, ...]
-) -> None:
+def test_a_download_that_breaks_off_names_the_ways_out(mirror: FileServer) -> None:
     mirror.cut = (10, 1)
-    with pytest.raises(DownloadError, match="cut off") as refusal:
-        load_dataset(name)
-    assert all(way in str(refusal.value) for way in ways)
-    assert load_dataset(name).judgments
-
-
-def test_a_wrong_nfcorpus_is_never_used(mirror: FileServer, surroundings: Path) -> None:
-    mirror.files["/sets/nfcorpus.zip"] = b"<html>please log in</html>"
-    with pytest.raises(DownloadError, match=r"has sha256 .* it was deleted: run the command again"):
+    with pytest.raises(DownloadError, match=r"cut off.*ASSAY_BEIR_URL.*NFCORPUS_ARCHIVE=FILE"):
         load_dataset("nfcorpus")
-    assert not (surroundings / "nfcorpus.zip").exists()
+    assert load_dataset("nfcorpus").judgments
+
+
+def test_a_wrong_nfcorpus_is_never_used(mirror: FileServer) -> None:
+    mirror.files["/sets/nfcorpus.zip"] = b"<html>please log in</html>"
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"has sha256 .*; delete it"):
+            load_dataset("nfcorpus")
 
 
 def test_an_archive_that_is_given_is_used_or_refused_and_never_replaced(
@@ -143,7 +133,7 @@ def test_an_archive_that_is_given_is_used_or_refused_and_never_replaced(
     monkeypatch.setenv("NFCORPUS_ARCHIVE", str(given))
     assert load_dataset("nfcorpus").judgments["test"] == GRADES
     given.write_bytes(b"something else")
-    with pytest.raises(DataError, match=r"has sha256 \w+, published is \w+; .* use --dataset"):
+    with pytest.raises(DataError, match=r"has sha256 \w+, published is \w+; .* --dataset"):
         load_dataset("nfcorpus")
     monkeypatch.setenv("NFCORPUS_ARCHIVE", str(tmp_path / "nowhere.zip"))
     with pytest.raises(DataError, match=r"nowhere\.zip: no such file"):

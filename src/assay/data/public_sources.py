@@ -76,21 +76,16 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
         raise UsageError(
             f"no data set {text!r}; the public sets of BEIR are: {', '.join(BEIR_HASHES)}{hint}"
         )
-    is_nfcorpus, path = name == "nfcorpus", _archive_place(name)
-    given = is_nfcorpus and os.environ.get("NFCORPUS_ARCHIVE")
-    if not given:
+    path = _archive_place(name)
+    if name != "nfcorpus" or not os.environ.get("NFCORPUS_ARCHIVE"):
         _download_archive(name, path, progress)
-    expected, algorithm = BEIR_HASHES[name], "sha256" if is_nfcorpus else "md5"
+    algorithm = "sha256" if name == "nfcorpus" else "md5"
     with reading(path), open_file(path) as stream:
         found = hashlib.file_digest(stream, algorithm).hexdigest()
-    if expected not in (None, found):
-        wrong = f"{path} has {algorithm} {found}, published is {expected}"
-        # Figures on another corpus would not be figures on NFCorpus.
-        if given:
-            raise DataError(f"NFCORPUS_ARCHIVE: {wrong}; for other data, use --dataset {path}")
-        if is_nfcorpus:
-            path.unlink()
-            raise DownloadError(f"{wrong}; it was deleted: run the command again")
+    if BEIR_HASHES[name] not in (None, found):
+        wrong = f"{path} has {algorithm} {found}, published is {BEIR_HASHES[name]}"
+        if name == "nfcorpus":  # figures on another corpus would not be figures on NFCorpus
+            raise DataError(f"{wrong}; delete it, or for other data pass --dataset {path}")
         findings.note("archives with another checksum than the published one", wrong)
     return read_beir(path, text, findings, part)
 
@@ -114,19 +109,15 @@ def _download_archive(name: str, path: Path, progress: Progress) -> None:
 
     mirror = os.environ.get("ASSAY_BEIR_URL")
     url = f"{(mirror or _BEIR_URL).rstrip('/')}/{name}.zip"
-    # One attempt for NFCorpus: `assay eval` goes on with another data set if there is no network.
     # The user chose the address of a mirror, which may be at home.
-    attempts, policy = int(name == "nfcorpus"), UNRESTRICTED if mirror else None
+    policy = UNRESTRICTED if mirror else None
     what = f"downloading {name}.zip"
     try:
-        download_file(
-            url, path, _MAX_FILE, what=what, policy=policy, progress=progress, attempts=attempts
-        )
+        download_file(url, path, _MAX_FILE, what=what, policy=policy, progress=progress)
     except DownloadError as error:
-        remedy = "set NFCORPUS_ARCHIVE=FILE; --dataset notes needs no network"
         raise DownloadError(
-            f"{name}.zip could not be downloaded from {redact_url(url)}: {error}; "
-            f"{remedy if attempts else 'pass its path, or name a mirror with ASSAY_BEIR_URL'}"
+            f"{name}.zip could not be downloaded from {redact_url(url)}: {error}; name a mirror "
+            "with ASSAY_BEIR_URL, pass the zip (NFCORPUS_ARCHIVE=FILE), or use --dataset notes"
         ) from error
 
 

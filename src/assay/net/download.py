@@ -36,12 +36,10 @@ def download_file(
     auth: httpx.Auth | None = None,
     policy: OutboundPolicy | None = None,
     progress: Progress = silent,
-    seconds: float = _TOTAL_SECONDS,
-    attempts: int = 0,
 ) -> None:
     """Download `url`, of at most `limit` bytes, to `path`, unless it is there already.
 
-    Other hosts do not get the credentials `auth`. `seconds` bound one of the `attempts` (0: four).
+    Other hosts, to which redirects may lead, do not get the credentials `auth`.
     """
 
     async def write(response: httpx.Response) -> None:
@@ -58,9 +56,8 @@ def download_file(
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock")):
             if not path.is_file():
-                retries = RetryPolicy(attempts=attempts or _ATTEMPTS)
-                attempt = partial(_receive, url, limit, write, auth, policy, seconds)
-                run_coroutine(retries.run(attempt))
+                attempt = partial(_receive, url, limit, write, auth, policy, _TOTAL_SECONDS)
+                run_coroutine(RetryPolicy(attempts=_ATTEMPTS).run(attempt))
     except OSError as error:
         raise DownloadError(f"{path} cannot be written: {error.strerror or error}") from error
 
