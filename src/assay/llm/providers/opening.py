@@ -6,6 +6,9 @@ async with open_provider("ollama:llama3.2", max_cost=1.0) as provider:
 
 import asyncio
 import hashlib
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, replace
 from importlib import import_module
 from pathlib import Path
@@ -14,13 +17,15 @@ from urllib.parse import urlsplit
 import orjson
 
 from assay.data.cache import CacheDatabase, cache_folder
-from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.errors import BudgetExceeded, ProviderError, ProviderFailure, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
 from assay.llm.providers.provider import (
+    PRICES_VARIABLE,
     Completion,
-    CostTracker,
     LLMProvider,
     Model,
+    max_tokens_of,
+    price_of,
     setting,
     without_thought,
 )
@@ -74,7 +79,8 @@ class CachedProvider:
     """The `LLMProvider` that `open_provider` returns.
 
     May be used from one event loop after another, as the tests of a pytest session do, but by one
-    at a time. Raises `BudgetExceeded` before `max_cost` is exceeded.
+    at a time. A call is allowed only if its highest possible cost fits `max_cost`, so the budget
+    holds even with many concurrent calls, up to the estimate of the prompt's tokens.
     """
 
     def __init__(
@@ -88,7 +94,19 @@ class CachedProvider:
     ) -> None:
         self._model = model
         self._cache = cache
-        self._costs = CostTracker(model.name, max_cost)
+        self._price = price_of(model.name)
+        self._max_cost = max_cost
+        self._reserved_cost = 0.0
+        cost = None if self._price is None else 0.0
+        self.spending = Spending(calls=0, cached=0, input_tokens=0, output_tokens=0, cost=cost)
+        if max_cost is not None and not (math.isfinite(max_cost) and max_cost >= 0):
+            raise UsageError(f"the budget must be a number of US dollars >= 0, got {max_cost!r}")
+        if max_cost is not None and self._price is None:
+            raise UsageError(
+                f"the price of {model.name!r} is unknown, so a budget cannot be enforced; set "
+                f'{PRICES_VARIABLE}={{"{model.name.partition(":")[2]}": [3, 15]}} (US dollars per '
+                "million input and output tokens)"
+            )
         self.retries = retries
         self.concurrency = max(1, concurrency)
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
@@ -97,11 +115,6 @@ class CachedProvider:
     def name(self) -> str:
         """`KIND:MODEL`."""
         return self._model.name
-
-    @property
-    def spending(self) -> Spending:
-        """What was spent so far."""
-        return self._costs.spending
 
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
@@ -119,13 +132,13 @@ class CachedProvider:
         async with self._slots[1]:
             reply = await asyncio.to_thread(self._cache.find, key) if self._cache else None
             if reply is None:
-                with self._costs.reserved(prompt, max_tokens):
+                with self._reserved(prompt, max_tokens):
                     reply = await self._ask(prompt, max_tokens)
-                    self._costs.add(reply, prompt, max_tokens)
+                    self._count(reply, prompt, max_tokens)
                 if self._cache:
                     await asyncio.to_thread(self._cache.keep, key, reply)
             else:
-                self._costs.add(reply, prompt, max_tokens)
+                self._count(reply, prompt, max_tokens)
         return replace(reply, text=without_thought(reply.text))
 
     async def _ask(self, prompt: str, max_tokens: int) -> Completion:
@@ -142,6 +155,43 @@ class CachedProvider:
             tried = f"attempts: {getattr(error, 'attempts', 1)}"
             message = f"{error} ({tried}); replies so far are cached: try again later"
             raise ProviderError(error.kind, message, retry_after=error.retry_after) from None
+
+    @contextmanager
+    def _reserved(self, prompt: str, max_tokens: int) -> Iterator[None]:
+        """Reserve what the call can cost at most. Raises `BudgetExceeded` if that is too much."""
+        worst = self._cost(max_tokens_of(prompt), max_tokens)
+        spent = (self.spending.cost or 0.0) + self._reserved_cost
+        if self._max_cost is not None and spent + worst > self._max_cost:
+            raise BudgetExceeded(
+                f"stopped before exceeding the budget of ${self._max_cost:g}: "
+                f"${spent:.4f} are spent or reserved and the next call could cost ${worst:.4f}; "
+                "replies so far are cached, so a run with a higher budget continues from here"
+            )
+        self._reserved_cost += worst
+        try:
+            yield
+        finally:
+            self._reserved_cost -= worst
+
+    def _count(self, reply: Completion, prompt: str, max_tokens: int) -> None:
+        given, made = reply.input_tokens, reply.output_tokens
+        # A service that reports no usage would be free, and its budget unlimited: count the most.
+        if given <= 0:
+            given, made = max_tokens_of(prompt), max(made, max_tokens)
+        elif made < 0 or (made == 0 and reply.text):
+            made = max_tokens
+        paid, before = not reply.cached, self.spending
+        cost = None if before.cost is None else before.cost + paid * self._cost(given, made)
+        self.spending = Spending(
+            calls=before.calls + paid,
+            cached=before.cached + reply.cached,
+            input_tokens=before.input_tokens + paid * given,
+            output_tokens=before.output_tokens + paid * made,
+            cost=cost,
+        )
+
+    def _cost(self, given: int, made: int) -> float:
+        return (given * self._price[0] + made * self._price[1]) / 1e6 if self._price else 0.0
 
     async def close(self) -> None:
         """Close the model's connections, or free its memory."""

@@ -1,18 +1,15 @@
-"""The interface of a language model, and what its calls cost: tokens, prices and a budget."""
+"""The interface of a language model, and what its calls cost: tokens and prices."""
 
-import math
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from assay.errors import BudgetExceeded, UsageError
+from assay.errors import UsageError
 from assay.llm.provider_kinds import PROVIDER_KINDS
-from assay.llm.spending import Spending
 
 
 class LLMProvider(Protocol):
@@ -120,66 +117,6 @@ def price_of(name: str) -> tuple[float, float] | None:
             return prices[max(fitting, key=len)]
     kind = PROVIDER_KINDS.get(provider)
     return (0.0, 0.0) if kind is not None and kind.free else None
-
-
-class CostTracker:
-    """Counts what is spent, and allows a call only if its highest possible cost fits the budget.
-
-    So the budget holds even with many concurrent calls, up to the estimate of the prompt's tokens.
-    """
-
-    def __init__(self, model: str, max_cost: float | None = None) -> None:
-        self._price = price_of(model)
-        self._max_cost = max_cost
-        self._reserved = 0.0
-        cost = None if self._price is None else 0.0
-        self.spending = Spending(calls=0, cached=0, input_tokens=0, output_tokens=0, cost=cost)
-        if max_cost is not None and not (math.isfinite(max_cost) and max_cost >= 0):
-            raise UsageError(f"the budget must be a number of US dollars >= 0, got {max_cost!r}")
-        if max_cost is not None and self._price is None:
-            raise UsageError(
-                f"the price of {model!r} is unknown, so a budget cannot be enforced; set "
-                f'{PRICES_VARIABLE}={{"{model.partition(":")[2]}": [3, 15]}} (US dollars per '
-                "million input and output tokens)"
-            )
-
-    @contextmanager
-    def reserved(self, prompt: str, max_tokens: int) -> Iterator[None]:
-        """Reserve what the call can cost at most. Raises `BudgetExceeded` if that is too much."""
-        worst = self._cost(max_tokens_of(prompt), max_tokens)
-        spent = (self.spending.cost or 0.0) + self._reserved
-        if self._max_cost is not None and spent + worst > self._max_cost:
-            raise BudgetExceeded(
-                f"stopped before exceeding the budget of ${self._max_cost:g}: "
-                f"${spent:.4f} are spent or reserved and the next call could cost ${worst:.4f}; "
-                "replies so far are cached, so a run with a higher budget continues from here"
-            )
-        self._reserved += worst
-        try:
-            yield
-        finally:
-            self._reserved -= worst
-
-    def add(self, completion: Completion, prompt: str, max_tokens: int) -> None:
-        """Count a call, or a reply from the cache."""
-        given, made = completion.input_tokens, completion.output_tokens
-        # A service that reports no usage would be free, and its budget unlimited: count the most.
-        if given <= 0:
-            given, made = max_tokens_of(prompt), max(made, max_tokens)
-        elif made < 0 or (made == 0 and completion.text):
-            made = max_tokens
-        paid, before = not completion.cached, self.spending
-        cost = None if before.cost is None else before.cost + paid * self._cost(given, made)
-        self.spending = Spending(
-            calls=before.calls + paid,
-            cached=before.cached + completion.cached,
-            input_tokens=before.input_tokens + paid * given,
-            output_tokens=before.output_tokens + paid * made,
-            cost=cost,
-        )
-
-    def _cost(self, given: int, made: int) -> float:
-        return (given * self._price[0] + made * self._price[1]) / 1e6 if self._price else 0.0
 
 
 def max_tokens_of(text: str) -> int:
