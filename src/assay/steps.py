@@ -8,10 +8,10 @@ query, ids, scores, ms, bytes, tokens. The searches of one question are written 
 its call; if a question is asked again after a kill, its last piece counts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
@@ -131,7 +131,7 @@ class StepLog:
             return tuple(_read_step(parse_json(lines.readline())) for _ in range(count))
 
 
-def _read_step(record: Mapping[str, Any]) -> SearchStep:
+def _read_step(record: JsonObject) -> SearchStep:
     return SearchStep(
         tool=str(record.get("tool", "")),
         query=str(record.get("query", "")),

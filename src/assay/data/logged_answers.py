@@ -9,6 +9,7 @@ from assay.data.dataset import Fact
 from assay.data.table import cell_list, first_value, parsed_cell
 from assay.data.text_file import Record, short_repr, spelling
 from assay.errors import DataError
+from assay.net.json import JsonObject
 
 # What a row may hold, and the column names that are known for it, first match first. `actualOutput`
 # is `actual_output`. A column of `_NESTED` that holds an object stands for its keys.
@@ -73,7 +74,7 @@ class LoggedAnswer:
     facts: tuple[Fact, ...] = ()
 
 
-def looks_logged(fields: Mapping[str, object]) -> bool:
+def looks_logged(fields: JsonObject) -> bool:
     """Whether an object is a row of answers, and not a ranking by query id."""
     fields = _flatten(fields)
     answers = [fields[name] for name in COLUMNS["answer"] if name in fields]
@@ -81,7 +82,7 @@ def looks_logged(fields: Mapping[str, object]) -> bool:
     return bool(answers) and asked and (answers[0] is None or isinstance(answers[0], str))
 
 
-def _flatten(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten(fields: JsonObject) -> JsonObject:
     """The columns of a row, with those of objects in it."""
     flat = {spelling(name): value for name, value in fields.items()}
     for name in _NESTED:
@@ -184,7 +185,7 @@ class _Row:
         self.record.fail(f"{self.names[key]!r} must be {expected}, got {got}")
 
 
-def column_paths(fields: Mapping[str, Any]) -> Iterator[str]:
+def column_paths(fields: JsonObject) -> Iterator[str]:
     """The names that `--columns` takes, with those inside JSON cells: `output.content`."""
     for name, value in fields.items():
         inside = parsed_cell(value)

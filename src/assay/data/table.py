@@ -20,7 +20,7 @@ from assay.data.text_file import Record, TextFile, json_lines, plain_file, readi
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
-from assay.net.json import parse_json
+from assay.net.json import JsonObject, parse_json
 
 # The formats that `read_table` reads, each but Parquet also as `.gz`.
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
@@ -190,7 +190,7 @@ def parsed_cell(value: Any) -> Any:
         return value
 
 
-def first_value(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
+def first_value(fields: JsonObject, names: Iterable[str]) -> Any:
     """The value under the first of these names that has one."""
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 

@@ -51,7 +51,7 @@ class TraceSpan:
     start_ns: int
     end_ns: int
     failed: bool
-    attributes: Mapping[str, Any]
+    attributes: JsonObject
 
 
 def read_log(path: Path) -> Iterator[Record | DataError]:
@@ -91,7 +91,7 @@ def _bounded_spans(rows: Iterable[Record]) -> Iterator[TraceSpan]:
             row.fail(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
 
 
-def spans_of(fields: Mapping[str, Any]) -> Iterator[TraceSpan]:
+def spans_of(fields: JsonObject) -> Iterator[TraceSpan]:
     """The spans of an OTLP export."""
     for resource in _objects(fields.get("resourceSpans")):
         for scope in _objects(resource.get("scopeSpans")):
