@@ -30,11 +30,10 @@ def examine(value: Any, *options: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_what_is_right_is_shown() -> None:
-    code, found = examine({"hits": [{"ref": NOTES[0]}]}, "--map", "ids=hits[].ref")
+    value = {"hits": [{"ref": NOTES[0]}]}
+    code, found = examine(value, "--map", "ids=hits[].ref")
     assert (code, found["known_ids"], found["problems"]) == (0, 1, [])
-    assert found["calls"][0]["raw"] == json.dumps(
-        {"hits": [{"ref": NOTES[0]}]}, separators=(",", ":")
-    )
+    assert json.loads(found["calls"][0]["raw"]) == value
 
 
 def test_the_text_of_an_answer_is_shown_with_its_length_and_citations() -> None:
@@ -64,7 +63,7 @@ def test_an_answer_without_a_text_is_a_problem_where_answers_are_evaluated() -> 
         ({"hits": [{"x": 1, "r": {"k-y": NOTES[0]}}]}, ["ids=hits[].x"], 'ids=hits[].r."k-y"\''),
         ({"a": {"b": [NOTES[0]]}}, ["ids=c"], "try: --map 'ids=a.b[]'"),
         ([{"i": "u"}, {"i": "v", "d": NOTES[0]}], ["ids=[].i"], "try: --map 'ids=[].d'"),
-        (f"See [{NOTES[0]}].", ["ids=x"], r"try: --map 'ids=re:\[([^\]]+)\]'"),
+        (f"See [{NOTES[0]}].", ["ids=x"], "--map 'ids=re:PATTERN'"),
         ({"hits": [{"id": "other"}]}, ["ids=hits[].id"], "map the field with these ids"),
         (
             {"hits": [f"{each}#chunk-0" for each in NOTES[:3]]},
@@ -82,19 +81,14 @@ def test_what_to_try_next_is_said(value: Any, options: list[str], words: str) ->
     assert found["calls"][0]["raw"]
 
 
-def test_each_thing_is_said_once_about_a_call_that_failed() -> None:
+def test_the_terminal_says_each_thing_once_shortened_and_clean() -> None:
     with serving(service({"a": {"b": [NOTES[0]]}})) as url:
         done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes")
     assert done.output.count("--map 'ids=a.b[]'") == 1
-    assert "data set" not in done.output
-
-
-def test_the_terminal_shows_the_raw_answer_shortened_and_clean() -> None:
     value = {"hits": [{"id": NOTES[0]}], "text": "\x1b[2J" + "y" * 9000}
     with serving(service(value)) as url:
         done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes", "--map", "ids=hits[].id")
     assert done.exit_code == 0, done.output
     assert "1 of 1 ids are documents of 'notes'" in done.output
-    assert "raw answer" in done.output
     assert "\x1b" not in done.output
     assert len(done.output) < 2500

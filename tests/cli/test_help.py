@@ -32,18 +32,6 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("words", "missing"),
-    [
-        (("score",), "Missing argument 'FILE'"),
-        (("search",), "Missing argument 'QUERY'"),
-        (("data", "import", "questions.csv"), "Missing option '--out'"),
-    ],
-)
-def test_what_a_verb_needs_is_asked_for(words: tuple[str, ...], missing: str) -> None:
-    assert missing in invoke(*words)
-
-
 def test_the_usual_options_of_eval_come_first_and_the_rest_with_help_all() -> None:
     shown, every = sections(invoke("eval", "--help")), sections(invoke("eval", "--help-all"))
     first = ["--dataset", "--num-queries", "--top-k", "--gate", "--baseline", "--compare-to"]
@@ -68,31 +56,18 @@ def test_commands_and_options_are_few() -> None:
     assert len(options["eval",]) <= 45
 
 
-def test_every_line_of_the_list_of_verbs_is_the_beginning_of_its_help() -> None:
-    """They are written twice, so that the list imports no verb."""
+def test_the_list_of_verbs_begins_their_help_which_names_no_python_types() -> None:
+    """Lines are written twice, so that the list imports no verb."""
     for words, command in app.all_verbs():
         entry = app.verbs[words[0]]
         found = entry.verbs[words[1]] if isinstance(entry, VerbGroup) else entry
         assert isinstance(found, VerbEntry)
         said = " ".join((command.help or "").split())
         assert said.startswith(found.line.rstrip(".")), words
-
-
-def test_help_names_values_in_words_and_not_by_python_types() -> None:
-    for words, _ in app.all_verbs():
         text = invoke(*words, "--help")
         assert re.findall(r"(?<!\|)\b(?:PATH|INTEGER|FLOAT)\b", text) == [], words
         usage = text.partition("\n\n")[0]
         assert not re.search(r"[{}]|\[\[|\.{4}", usage), usage
-
-
-def test_every_verb_is_listed_by_what_it_is_for_and_three_examples_follow() -> None:
-    shown = sections(invoke("--help"))
-    examples = shown.pop("Examples")
-    listed = [verb for verbs in shown.values() for verb in verbs if not verb.startswith("-")]
-    assert sorted(listed) == sorted(app.verbs)
-    assert examples == ["assay"] * 3
-    assert "Commands" not in shown
 
 
 @pytest.mark.parametrize(
@@ -125,11 +100,14 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("eval", "questions.csv", "--dataset", "notes"), "is a table: pass it as --dataset"),
         (("eval", "--datset", "x"), "Did you mean one of: '--dataset'"),
         (("index", "notes"), "(notes); a data set is named by --dataset"),
         (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
         (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
         (("bench", "quick", "--resume", "latest"), "not both"),
+        (("search",), "Missing argument 'QUERY'"),
+        (("data", "import", "questions.csv"), "Missing option '--out'"),
         (("search", "x", "--top-k", "ten"), "'ten' is not a valid integer"),
         (("serve", "green", "--port", "70000"), "70000 is not in the range 0<=x<=65535"),
         (("search", "x", "--mode", "bm25", "--embedder", "tei:http://a"), "--embedder has no effe"),
@@ -145,16 +123,8 @@ def test_a_mistake_is_answered_with_what_to_write(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("broken.jsonl").write_text('{"question": "Why?"\n')
-    assert message in invoke(*arguments)
-
-
-def test_a_table_in_the_place_of_the_target_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("questions.csv").write_text("query,doc_ids\nwhat,a\n")
-    said = invoke("eval", "questions.csv", "--dataset", "notes")
-    assert "'questions.csv' is a table: pass it as --dataset" in said
+    assert message in invoke(*arguments)
 
 
 def test_a_run_ends_with_how_to_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,13 +44,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def invoke(words: list[str]) -> Result:
-    """The command with the defaults of the assay.toml in the working folder, as `main` has it."""
+def invoke(*words: str) -> Result:
     return CliRunner().invoke(app, words)
 
 
 def init(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["init", *arguments])
+    result = invoke("init", *arguments)
     assert result.exit_code == 0, (result.output, result.exception)
     return result.output
 
@@ -88,12 +87,12 @@ def test_a_target_that_is_given_is_written_with_what_its_job_installs(
 
 
 def test_a_target_that_cannot_be_one_is_refused_and_nothing_is_written(project: Path) -> None:
-    result = CliRunner().invoke(app, ["init", "builtn:bm25"])
+    result = invoke("init", "builtn:bm25")
     assert "Did you mean 'builtin:bm25'?" in str(result.exception)
     assert not (project / "assay.toml").exists()
 
 
-def test_functions_are_ranked_by_name_and_broken_files_passed_over(tmp_path: Path) -> None:
+def test_functions_and_folders_are_found_and_broken_files_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def rank(query, k): ...\ndef _search(query, k): ...\n")
     (tmp_path / "b.py").write_text("def search_all(q, limit): ...\n")
     (tmp_path / "broken.py").write_text("def search(query, k:\n")
@@ -101,9 +100,6 @@ def test_functions_are_ranked_by_name_and_broken_files_passed_over(tmp_path: Pat
     assert find_function(tmp_path) == "python:b:search_all"
     (tmp_path / "b.py").unlink()
     assert find_function(tmp_path) == "python:a:rank"
-
-
-def test_a_folder_in_beir_format_is_found(tmp_path: Path) -> None:
     (tmp_path / "data" / "mine" / "qrels").mkdir(parents=True)
     (tmp_path / "data" / "mine" / "queries.jsonl").write_text("")
     assert list(find_datasets(tmp_path)) == ["./data/mine"]
@@ -112,19 +108,15 @@ def test_a_folder_in_beir_format_is_found(tmp_path: Path) -> None:
 def test_columns_of_other_names_are_asked_for_and_kept(project: Path) -> None:
     (project / "eval" / "questions.csv").write_text("Frage;Dokumente\nWas?;note-003\n")
     assert "add --columns query=NAME" in init()
-    forced = invoke(["init", "--columns", "query=Frage,ids=Dokumente", "--force"])
-    assert forced.exit_code == 0, forced.exception  # `notes` of the first file is not a given set
+    init("--columns", "query=Frage,ids=Dokumente", "--force")  # `notes` is not a given set
     assert settings()["dataset"] == "eval/questions.csv"
-    for words in (["doctor", "app"], ["eval", "app"], ["eval", "python:my_search:find"]):
-        result = invoke(words)
-        assert result.exit_code == 0, (result.output, result.exception)
-    assert "on questions test" in result.stdout
-    other = invoke(["eval", "app", "--dataset", "notes", "--num-queries", "3"])
+    result = invoke("eval", "app")
+    assert "on questions test" in result.stdout, (result.output, result.exception)
+    other = invoke("eval", "app", "--dataset", "notes", "--num-queries", "3")
     assert "on notes test" in other.stdout, other.exception
-    pooled = invoke(["judge", "pool", "latest", "--out", "pool.csv"])
-    assert pooled.exit_code == 0, (pooled.output, pooled.exception)  # of `notes`, not of the file
-    rows = (project / "pool.csv").read_text().splitlines()
-    assert rows[1].startswith("q-0")
+    pooled = invoke("judge", "pool", "latest", "--out", "pool.csv")  # of `notes`, not of the file
+    assert pooled.exit_code == 0, (pooled.output, pooled.exception)
+    assert (project / "pool.csv").read_text().splitlines()[1].startswith("q-0")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +140,7 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     said = init("--ci", "github")
     assert "assay.toml exists and was kept" in said
     assert (project / "assay.toml").read_text() == "# mine\n"
-    again = CliRunner().invoke(app, ["init", "--ci", "github"])
+    again = invoke("init", "--ci", "github")
     assert "nothing was written" in str(again.exception)
     init("--ci", "github", "--force")
     assert settings()["target"]

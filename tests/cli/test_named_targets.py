@@ -40,14 +40,7 @@ def test_a_name_stands_for_a_target_with_its_settings(folder: Path) -> None:
     )
     assert named_target("builtin:bm25", folder) is None
     assert named_target("", folder) is None
-
-
-def test_the_tables_are_no_verbs(folder: Path) -> None:
     assert read_settings(app, folder)["eval",] == {"top_k": 3}
-
-
-def test_without_a_file_no_name_is_known(tmp_path: Path) -> None:
-    assert named_target("docs", tmp_path) is None
 
 
 @pytest.mark.parametrize(

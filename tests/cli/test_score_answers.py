@@ -50,20 +50,17 @@ def test_the_table_has_every_metric_that_the_rows_allow(log: Path) -> None:
 
 def test_json_holds_the_figures_the_gates_and_what_was_left_out(log: Path) -> None:
     log.write_text(log.read_text() + "{oops\n")
-    result = invoke(log, "--json", "--gate", "correctness>=0.4")
+    rows = log.with_name("rows.jsonl")
+    result = invoke(log, "--json", "--gate", "correctness>=0.4", "--out", rows)
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert content["answers"]["metrics"]["correctness"] == 0.5
     assert content["gates"] == [{"gate": "correctness>=0.4", "value": 0.5, "passed": True}]
     assert content["skipped"][0].startswith(f"{log}:3: is not valid JSON")
     assert f"warning: left out: {log}:3" in result.stderr
-    assert isinstance(invoke(log, "--strict").exception, DataError)
-
-
-def test_rows_are_written_with_their_figures(log: Path, tmp_path: Path) -> None:
-    assert invoke(log, "--out", tmp_path / "rows.jsonl").exit_code == 0
-    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
     assert [line["correctness"] for line in lines] == [1.0, 0.0]
+    assert isinstance(invoke(log, "--strict").exception, DataError)
 
 
 def test_a_judge_that_answers_no_call_leaves_no_verdict(
