@@ -45,8 +45,8 @@ def test_the_slice_that_got_worse_is_the_first() -> None:
         scores[Slice(TAG, tag)].append((before, after))
     scores[Slice(TAG, "rare")] = [(0.9, 0.1)] * 4  # nothing can be told about four queries
     scores[Slice(OUTCOME, "nothing found")] = scores[Slice(OUTCOME, "all found")] = [(0.0, 0.9)] * 9
-    first, second = compare_slices(scores)
-    assert (first.slice.name, first.n, first.significant) == ("recipes", 40, True)
+    (worst, first), (_, second) = compare_slices(scores)
+    assert (worst.name, first.n, first.significant) == ("recipes", 40, True)
     assert first.difference == pytest.approx(-0.4)
     assert not second.significant
 
@@ -57,4 +57,4 @@ def test_noise_in_many_slices_is_no_finding() -> None:
     tags = [Slice(TAG, f"tag-{number}") for number in range(20)]
     found = compare_slices({tag: [(rng.random(), rng.random()) for _ in range(20)] for tag in tags})
     assert len(found) == 14
-    assert not any(one.significant for one in found)
+    assert not any(one.significant for _, one in found)

@@ -25,7 +25,7 @@ from assay.report.html import (
     described,
     render_page,
 )
-from assay.report.slices import Slice, SliceChange, compare_slices, slices_of
+from assay.report.slices import Slice, compare_slices, slices_of
 from assay.run.comparison import ComparedRun
 from assay.run.models import Comparison, ReportFigure
 from assay.run.title import distinguish
@@ -166,7 +166,7 @@ class ComparePage:
         return sum(change.gain > _SAME for change in self.queries)
 
     @cached_property
-    def slices(self) -> list[SliceChange]:
+    def slices(self) -> list[tuple[Slice, PairedResult]]:
         """Slices of queries in a and b, significant changes first."""
         scores: dict[Slice, list[tuple[float, float]]] = defaultdict(list)
         for change in self.queries:

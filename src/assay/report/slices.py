@@ -8,11 +8,12 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from assay.metrics.statistics import compare_paired, holm
+from assay.metrics.statistics import PairedResult, compare_paired, holm
 from assay.run.models import QueryRow
 
 WORDS, RELEVANT, TAG = "words", "relevant", "tag"
@@ -91,21 +92,13 @@ def ordered(sizes: Mapping[Slice, int]) -> list[Slice]:
     return [found for names in chosen if len(names) > 1 for found in names]
 
 
-class SliceChange(NamedTuple):
-    """One slice in two runs: b - a; `significant` is corrected for the number of slices (Holm)."""
-
-    slice: Slice
-    n: int
-    mean_a: float
-    mean_b: float
-    difference: float
-    significant: bool
-
-
-def compare_slices(scores: Mapping[Slice, Sequence[tuple[float, float]]]) -> list[SliceChange]:
+def compare_slices(
+    scores: Mapping[Slice, Sequence[tuple[float, float]]],
+) -> list[tuple[Slice, PairedResult]]:
     """Every slice of at least five queries, significant changes first, then the largest.
 
     A slice of what became of a query in the first run can only get better, so it is not compared.
+    p-values are corrected for the number of slices (Holm).
     """
     keys = [
         key
@@ -114,8 +107,8 @@ def compare_slices(scores: Mapping[Slice, Sequence[tuple[float, float]]]) -> lis
     ]
     compared = [compare_paired(*np.array(scores[key]).T) for key in keys]
     adjusted = holm([one.p_value for one in compared])
-    found = [
-        SliceChange(key, one.n, one.mean_a, one.mean_b, one.difference, p < 0.05)
-        for key, one, p in zip(keys, compared, adjusted, strict=True)
-    ]
-    return sorted(found, key=lambda one: (not one.significant, -abs(one.difference)))
+    found = [replace(one, p_adjusted=p) for one, p in zip(compared, adjusted, strict=True)]
+    return sorted(
+        zip(keys, found, strict=True),
+        key=lambda pair: (not pair[1].significant, -abs(pair[1].difference)),
+    )

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,8 @@ class RunLine:
     bounds: Mapping[str, float] = field(default_factory=dict)  # of gates, by their figure
     answers_by: str = ""  # how answers were measured; empty if they were not
     damage: str = ""  # of a run that cannot be read
+    signature: Signature = (0, 0, "")
+    scores: _Scores = field(default_factory=lambda: np.empty(0, np.float32), compare=False)
     change: RunChange | None = None  # None for the first run, and where no index looked for one
 
     @property
@@ -255,18 +257,23 @@ def _modified(path: str) -> int:
         return 0
 
 
-def _read_line(run: RunFolder, signature: Signature) -> RunLine:
+def _read_line(run: RunFolder, signature: Signature, *, with_scores: bool = False) -> RunLine:
     """A run that cannot be read has a line as well, which says so."""
     _, has_report, state = signature
-    line = RunLine(run.name, RunState.DAMAGED)
+    line = RunLine(run.name, RunState.DAMAGED, signature=signature)
     try:
         line = _with_header(line, run.read_header())
         if not has_report:
             return replace(line, state=state or RunState.UNFINISHED)
         report = run.read_report()
-        return replace(_with_report(line, report), state=state or report.state)
+        line = replace(_with_report(line, report), state=state or report.state)
     except (AssayError, OSError) as error:
         return replace(line, damage=str(error))
+    if with_scores and line.metric and (line.queries or 0) <= MAX_SCORES:
+        with suppress(AssayError, OSError, TypeError, ValueError):  # opening it says what is wrong
+            scores = read_scores(run.report_file, parse_metric(line.metric).key)
+            return replace(line, scores=np.array(scores, np.float32))
+    return line
 
 
 def _with_header(line: RunLine, header: RunHeader) -> RunLine:
@@ -345,49 +352,42 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
 # --- the index that the web UI keeps in memory ---------------------------------------------------
 
 
-class _ReadRun(NamedTuple):
-    signature: Signature  # of the files when they were read
-    line: RunLine
-    scores: _Scores
-
-
 class RunIndex:
     """All runs under a folder, safe to ask from several threads. Only `refresh` reads the disk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._runs: dict[str, _ReadRun] = {}
+        self._lines: dict[str, RunLine] = {}
         self._lock = Lock()
 
     def refresh(self) -> None:
         """Read what has changed on disk."""
         with self._lock:
             found = _signatures(self._folder)
-            if found == {name: run.signature for name, run in self._runs.items()}:
+            if found == {name: line.signature for name, line in self._lines.items()}:
                 return
-            runs: dict[str, _ReadRun] = {}
-            last: dict[tuple[object, ...], _ReadRun] = {}
+            lines: dict[str, RunLine] = {}
+            last: dict[tuple[object, ...], RunLine] = {}
             for name, signature in sorted(found.items()):
-                run = self._runs.get(name)
-                if run is None or run.signature != signature:
-                    run = _read_run(self._folder / name, signature)
-                line = run.line
+                line = self._lines.get(name)
+                if line is None or line.signature != signature:
+                    line = _read_line(RunFolder(self._folder / name), signature, with_scores=True)
                 if line.state == RunState.COMPLETE and line.mean is not None and line.answered:
                     key = (line.target, *line.comparable)
-                    change = _change(last[key], run) if key in last else None
-                    run = last[key] = run._replace(line=replace(line, change=change))
-                runs[name] = run
+                    change = _change(last[key], line) if key in last else None
+                    line = last[key] = replace(line, change=change)
+                lines[name] = line
             # Another dictionary, not a changed one: others may be reading the one before.
-            self._runs = runs
+            self._lines = lines
 
     def lines(self, matches: Callable[[RunLine], bool] | None = None) -> list[RunLine]:
         """The runs that match, newest first."""
-        newest_first = [run.line for run in reversed(self._runs.values())]
+        newest_first = reversed(self._lines.values())
         return [line for line in newest_first if matches is None or matches(line)]
 
     def get(self, name: str) -> RunLine | None:
         """The run of that name."""
-        return run.line if (run := self._runs.get(name)) else None
+        return self._lines.get(name)
 
     def of_process(self, process: int, since: str) -> RunLine | None:
         """The first run that a process made at `since` or later, other than a baseline's.
@@ -398,26 +398,17 @@ class RunIndex:
         return next((line for line in reversed(own) if (line.started or "") >= since), None)
 
 
-def _read_run(folder: Path, signature: Signature) -> _ReadRun:
-    run, scores = RunFolder(folder), list[float]()
-    line = _read_line(run, signature)
-    if line.metric is not None and (line.queries or 0) <= MAX_SCORES:
-        with suppress(AssayError, OSError, TypeError, ValueError):  # opening it says what is wrong
-            scores = read_scores(run.report_file, parse_metric(line.metric).key)
-    return _ReadRun(signature, line, np.array(scores, np.float32))
-
-
-def _change(before: _ReadRun, run: _ReadRun) -> RunChange:
-    difference = (run.line.mean or 0.0) - (before.line.mean or 0.0)
-    is_better = improvement(parse_figure(run.line.metric or ""), difference) > 0
+def _change(before: RunLine, line: RunLine) -> RunChange:
+    difference = (line.mean or 0.0) - (before.mean or 0.0)
+    is_better = improvement(parse_figure(line.metric or ""), difference) > 0
     is_significant = False
-    if before.scores.size == run.scores.size >= 2:
+    if before.scores.size == line.scores.size >= 2:
         # A t-test in place of the randomization test of `compare`, which takes milliseconds a run.
-        steps = run.scores - before.scores
+        steps = line.scores - before.scores
         error = float(steps.std(ddof=1)) / math.sqrt(steps.size)
         bound = student_t(steps.size - 1, 0.025) * error
         is_significant = abs(float(steps.mean())) > bound
-    return RunChange(before.line.name, difference, is_better, is_significant)
+    return RunChange(before.name, difference, is_better, is_significant)
 
 
 def group_lines(lines: Iterable[RunLine]) -> list[list[RunLine]]:
