@@ -36,7 +36,7 @@ from assay.contract.rules import RULES, RuleLevel, is_echoed
 from assay.contract.server import agent_app
 from assay.errors import UsageError
 from assay.net.client import TokenFor
-from assay.serve.guards import BearerToken
+from assay.serve.guards import BearerToken, guarded
 
 QUICK = CheckLimits(grace_s=0.2)
 LEVELS = {rule.name: rule.level for rule in RULES}
@@ -239,7 +239,7 @@ async def test_an_agent_that_denies_access_is_not_checked() -> None:
 
 async def test_a_command_has_neither_a_token_nor_own_inputs() -> None:
     agent = broken("sync without status")
-    async with running(BearerToken(agent, "s3cret-token")) as url:
+    async with running(guarded(agent, BearerToken("s3cret-token"))) as url:
         auth = TokenFor(url, "s3cret-token")
         own = {"query": "Jane Doe, born 1960"}
         place = url.replace("//", "//me:passw0rd@")

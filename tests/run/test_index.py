@@ -1,6 +1,5 @@
 """The index of runs: what is on disk is what it says, now and after a change."""
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -212,17 +211,3 @@ def test_a_target_that_answered_nothing_has_no_place(
     (board,) = boards(index, runs)
     assert targets(board) == ["a"]
     assert [name.rpartition(".")[2] for name in board.silent] == ["refuses"]
-
-
-def test_the_run_of_a_process_is_that_of_its_target(
-    index: RunIndex, evaluate: Evaluate, runs: Path
-) -> None:
-    """Within one second, the name of the baseline's run may come first."""
-    first = evaluate("target", 3, baseline=lambda query, top_k: ["d0"])
-    (second,) = (folder for folder in runs.iterdir() if folder.name != first)
-    second.rename(runs / f"0{second.name}")
-    index.refresh()
-    line = index.of_process(os.getpid(), "2000-01-01T00:00:00+00:00")
-    assert line is not None
-    assert line.name == first
-    assert index.of_process(os.getpid(), "2999-01-01T00:00:00+00:00") is None

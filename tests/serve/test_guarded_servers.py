@@ -29,14 +29,6 @@ TOKEN = "t0ken"
 TOO_LARGE = 2_000_000
 SHORT_S = 0.2
 
-GUARDS = ["RequestLog", "AllowedHosts", "BearerToken", "BodyLimit"]
-ORDER = {
-    "green": GUARDS,
-    "purple": GUARDS,
-    "mcp": GUARDS,
-    "agent": GUARDS[:-1],  # its routes limit bodies, since their limits differ
-    "ui": ["RequestLog", "UiAccess", "BodyLimit"],
-}
 # What a browser or client of each server posts to, and would be served at.
 PATHS = {
     "green": "/tasks",
@@ -49,7 +41,7 @@ PATHS = {
 Build = Callable[..., ASGIApp]
 
 
-@pytest.fixture(params=ORDER)
+@pytest.fixture(params=PATHS)
 def server(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -70,21 +62,6 @@ def build(server: str, tmp_path: Path, tiny: Dataset) -> Build:
         "ui": partial(ui_app, tmp_path / "runs"),
     }
     return builders[server]
-
-
-def layers_of(app: Any) -> list[str]:
-    """The class names of the layers, outermost first."""
-    found = []
-    while hasattr(app, "_app"):
-        found.append(type(app).__name__)
-        app = app._app
-    return found
-
-
-def test_the_guards_stand_in_the_same_order(server: str, build: Build) -> None:
-    layers = layers_of(build(token=TOKEN))
-    assert layers[: len(ORDER[server])] == ORDER[server]
-    assert all(layers.count(name) <= 1 for name in (*GUARDS, "UiAccess"))
 
 
 async def test_the_first_guard_that_objects_answers(

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tests.serve.serving import serving
 
 from assay.serve import guards
-from assay.serve.guards import AllowedHosts, BearerToken, BodyLimit, GuessLimit
+from assay.serve.guards import AllowedHosts, BearerToken, GuessLimit, guarded
 
 
 async def _size(request: Request) -> PlainTextResponse:
@@ -45,7 +45,7 @@ async def _chunks(count: int) -> AsyncIterator[bytes]:
 async def test_a_body_is_measured_whether_it_declares_its_length_or_not(
     http: httpx.AsyncClient, path: str
 ) -> None:
-    async with serving(BodyLimit(APP, 100)) as url:
+    async with serving(guarded(APP, body_limit=100)) as url:
         assert (await http.post(url + path, content=b"x" * 100)).text == "100"
         assert (await http.post(url + path, content=b"x" * 101)).status_code == 413
         assert (await http.post(url + path, content=_chunks(10))).text == "100"
@@ -65,7 +65,7 @@ async def test_an_answer_may_take_longer_than_the_body_could(
         return PlainTextResponse("still there" if waiting else "left")
 
     app = Starlette(routes=[Route("/", long, methods=["POST"])])
-    async with serving(BodyLimit(app, 100)) as url:
+    async with serving(guarded(app, body_limit=100)) as url:
         assert (await http.post(url, content=b"x")).text == "still there"
 
 
@@ -73,7 +73,7 @@ async def test_an_answer_may_take_longer_than_the_body_could(
 async def test_the_scheme_of_a_token_is_read_in_any_case_and_the_token_is_not(
     http: httpx.AsyncClient, scheme: str
 ) -> None:
-    async with serving(BearerToken(APP, "Sesame")) as url:
+    async with serving(guarded(APP, BearerToken("Sesame"))) as url:
         given = {"Authorization": f"{scheme} Sesame"}
         assert (await http.post(url, headers=given)).status_code == 200
         for wrong in (f"{scheme} sesame", f"{scheme}", "Basic Sesame", "Sesame"):
@@ -95,13 +95,13 @@ async def test_the_scheme_of_a_token_is_read_in_any_case_and_the_token_is_not(
 )
 async def test_pages_of_foreign_sites_are_refused(origin: str | None, status: int) -> None:
     headers = {} if origin is None else {"Origin": origin}
-    transport = httpx.ASGITransport(app=AllowedHosts(APP, {"agent.example"}))
+    transport = httpx.ASGITransport(app=guarded(APP, AllowedHosts({"agent.example"})))
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
         assert (await client.post("/", headers=headers)).status_code == status
 
 
 async def test_wrong_tokens_are_limited_by_address(http: httpx.AsyncClient) -> None:
-    async with serving(BearerToken(APP, "sesame", {"/open"})) as url:
+    async with serving(guarded(APP, BearerToken("sesame"))) as url:
         for _ in range(30):  # no token is no guess
             assert (await http.get(url)).status_code == 401
         for _ in range(20):
@@ -116,7 +116,7 @@ def test_guesses_are_forgotten_after_their_window() -> None:
     scope = {"client": ("10.0.0.1", 5)}
     limit.count(scope)
     limit.count(scope)
-    assert limit.is_blocked(scope)
-    assert not limit.is_blocked({"client": ("10.0.0.2", 5)})
+    assert limit.refusal(scope)
+    assert not limit.refusal({"client": ("10.0.0.2", 5)})
     time.sleep(0.06)
-    assert not limit.is_blocked(scope)
+    assert not limit.refusal(scope)

@@ -1,7 +1,6 @@
 """The web UI as users meet it: the command in a process of its own, and a real browser."""
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -138,13 +137,6 @@ def answer_runs(folder: Path) -> Path:
 
 def _path_of(folder: Path) -> str:
     return f'"dataset": "{folder / "tiny"}"'
-
-
-def form_token(client: Any, path: str = "/evaluate") -> str:
-    """What a form of that page sends along, as a guard against other sites."""
-    found = re.search(r'name="form_token" value="([^"]+)"', client.get(path).text)
-    assert found
-    return found[1]
 
 
 @contextmanager

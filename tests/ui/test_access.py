@@ -6,13 +6,18 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
-from tests.ui.conftest import form_token, open_pages, running
+from tests.ui.conftest import open_pages, running
 from tests.ui.test_pages import names
 
-from assay.serve.guards import GuessLimit, refuse
-from assay.serve.ui.app import COOKIE, LOGIN, UiAccess, local_path, session_of, ui_routes
+from assay.serve.guards import GuessLimit
+from assay.serve.ui.app import (
+    COOKIE,
+    Session,
+    changing_routes,
+    local_path,
+    page_routes,
+    session_of,
+)
 
 TOKEN = "a long secret"
 PAGES = ("/", "/?view=board", "/trends", "/grade", "/evaluate")
@@ -53,16 +58,8 @@ def test_a_name_that_was_pointed_at_this_machine_gets_nothing(
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "http://[x"])
 def test_no_other_site_can_change_anything(server: httpx.Client, path: str, origin: str) -> None:
-    token = form_token(server)
-    answer = server.post(path, data={"form_token": token}, headers={"origin": origin})
+    answer = server.post(path, data={"target": "builtin:bm25"}, headers={"origin": origin})
     assert answer.status_code == 403
-
-
-@pytest.mark.parametrize("path", ["/evaluate", "/chosen"])
-def test_a_form_without_our_token_is_refused(server: httpx.Client, path: str) -> None:
-    assert server.post(path, data={"target": "builtin:bm25"}).status_code == 403
-    assert server.post(path, data={"form_token": "guessed"}).status_code == 403
-    assert server.post(path, data={"form_token": "ü"}).status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/evaluations/x/cancel", "/chosen"])
@@ -79,7 +76,7 @@ def test_without_the_token_a_page_leads_to_the_login(guarded: httpx.Client, path
 
 
 def test_the_token_opens_the_pages_and_the_cookie_does_not_tell_it(guarded: httpx.Client) -> None:
-    login = {"form_token": form_token(guarded, "/login"), "next": "/trends"}
+    login = {"next": "/trends"}
     wrong = guarded.post("/login", data={**login, "token": "wrong"})
     assert wrong.status_code == 401
     assert not wrong.cookies
@@ -107,15 +104,10 @@ def test_the_login_leads_to_this_server_only() -> None:
 
 
 def test_read_only_pages_change_nothing(runs: Path) -> None:
-    """Every route that takes a form is closed, whoever adds one."""
-    posts = [
-        route.path
-        for route in ui_routes()
-        if isinstance(route, Route)
-        and route.path not in (LOGIN, "/chosen")
-        and "POST" in (route.methods or ())
-    ]
+    posts = [route.path for route in changing_routes() if "POST" in (route.methods or ())]
     assert len(posts) > 2
+    looking = [route for route in page_routes() if "POST" in (route.methods or ())]
+    assert [route.path for route in looking] == ["/chosen"]
     with open_pages(runs, read_only=True) as client:
         for path in posts:
             answer = client.post(re.sub(r"\{\w+(:\w+)?\}", "x", path), data={"run": "x"})
@@ -128,43 +120,25 @@ def test_read_only_pages_change_nothing(runs: Path) -> None:
             assert page.status_code == 200, path
             assert 'method="post"' not in page.text, path
             assert not re.search("/evaluate", page.text), path
-        chosen = {"form_token": form_token(client, "/"), "run": [run, names(runs, "third")[0]]}
+        chosen = {"run": [run, names(runs, "third")[0]]}
         assert client.post("/chosen", data={**chosen, "do": "compare"}).status_code == 303
         assert client.post("/chosen", data={**chosen, "do": "grade"}).status_code == 403
     assert len(list(runs.iterdir())) == 4
 
 
-async def test_tokens_cannot_be_guessed_without_end() -> None:
-    app = UiAccess(_anyone, TOKEN, GuessLimit(limit=3))
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://ui") as client:
-        for _ in range(3):
-            assert (await client.get("/", headers=bearer("wrong"))).status_code == 303
-        late = await client.get("/", headers=bearer(TOKEN))
+def test_tokens_cannot_be_guessed_without_end(runs: Path) -> None:
+    with open_pages(runs, token=TOKEN) as client:
+        for _ in range(20):
+            assert client.get("/", headers={"authorization": "Bearer wrong"}).status_code == 303
+        late = client.get("/", headers={"authorization": f"Bearer {TOKEN}"})
         assert (late.status_code, late.headers["retry-after"]) == (429, "60")
-        login = await client.post("/login", headers={"origin": "http://ui"})
-        assert login.status_code == 429
+        assert client.post("/login", data={"token": TOKEN}).status_code == 429
         session = {"cookie": f"{COOKIE}={session_of(TOKEN)}"}
-        assert (await client.get("/", headers=session)).status_code == 200
+        assert client.get("/", headers=session).status_code == 200
 
 
-async def test_an_address_of_odd_bytes_leads_to_the_login_too() -> None:
-    sent: list[Message] = []
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def receive() -> Message:
-        return {"type": "http.request"}
-
+def test_an_address_of_odd_bytes_leads_to_the_login_too() -> None:
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"a=\xff", "headers": []}
-    await UiAccess(_anyone, TOKEN)(scope, receive, send)
-    assert sent[0]["status"] == 303
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"}
-
-
-async def _anyone(_scope: Scope, _receive: Receive, send: Send) -> None:
-    await refuse(send, 200, "anyone")
+    refusal = Session(TOKEN, GuessLimit())(scope)
+    assert refusal
+    assert refusal.status == 303

@@ -231,6 +231,7 @@ def test_a_rest_service_is_evaluated_by_two_clicks(
         user.click('button:text-is("Start")')
         expect(user.page.locator("h1")).to_be_visible()
         user.page.wait_for_url("**/runs/**", timeout=60_000)
+        expect(user.page.locator("body")).to_contain_text("Download as one file")
         expect(user.page.locator("body")).to_contain_text("nDCG@5")
     assert user.clicks == 2
 

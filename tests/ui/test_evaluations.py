@@ -11,7 +11,7 @@ import httpx
 import orjson
 import pytest
 from tests.report.page_reading import read_page
-from tests.ui.conftest import form_token, running
+from tests.ui.conftest import running
 
 from assay import evaluate
 from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
@@ -39,7 +39,7 @@ def client(folder: Path, out: Path) -> Iterator[httpx.Client]:
 
 def start(client: httpx.Client, folder: Path, **values: str) -> httpx.Response:
     data = {"dataset": str(folder / "tiny"), "split": "test", "top_k": "5", **values}
-    return client.post("/evaluate", data={"form_token": form_token(client), **data})
+    return client.post("/evaluate", data=data)
 
 
 def events(client: httpx.Client, path: str) -> Iterator[tuple[str, dict[str, object]]]:
@@ -50,35 +50,42 @@ def events(client: httpx.Client, path: str) -> Iterator[tuple[str, dict[str, obj
                 yield event.name, orjson.loads(event.data)
 
 
+def run_of(client: httpx.Client, place: str) -> str:
+    """The address of the run of an evaluation, once it has one."""
+    assert [view for name, view in events(client, f"{place}/events") if name == "final"]
+    address = client.get(place).headers["location"]
+    assert address.startswith("/runs/")
+    return address
+
+
 def test_an_evaluation_is_followed_to_its_report(
     client: httpx.Client, folder: Path, out: Path
 ) -> None:
     answer = start(client, folder, target="python:target:first_then_waits", concurrency="8")
     assert answer.status_code == 303
-    place = answer.headers["location"]
-    seen = []
-    for name, view in events(client, f"{place}/events"):
+    run, seen = run_of(client, answer.headers["location"]), []
+    for name, view in events(client, f"{run}/events"):
         seen.append(name)
         if view.get("done") == "5 of 30":
             assert view["share"] == pytest.approx(5 / 30)
             assert re.fullmatch(r"nDCG@5 0\.\d{4}", str(view["mean"]))
-            running_page = client.get(f"/runs/{RunFolder(next(out.iterdir())).name}")
-            assert "5 of 30" in running_page.text
+            running_page = client.get(run).text
+            assert "5 of 30" in running_page
+            assert "Cancel</button>" in running_page
             (folder / "go").touch()
     assert seen[-1] == "final"
     assert seen.count("final") == 1
-    run = client.get(place)
-    assert run.status_code == 303
-    report = RunFolder(out / run.headers["location"].rpartition("/")[2]).read_report()
+    assert "Cancel</button>" not in client.get(run).text
+    report = RunFolder(out / run.rpartition("/")[2]).read_report()
     assert report.state == "complete"
     assert report.config.top_k == 5
 
 
 def test_cancel_keeps_what_was_answered(client: httpx.Client, folder: Path, out: Path) -> None:
     place = start(client, folder, target="python:target:first_then_waits").headers["location"]
-    for _, view in events(client, f"{place}/events"):
-        if view.get("done") == "5 of 30" and not view.get("canceled"):
-            client.post(f"{place}/cancel", data={"form_token": form_token(client)})
+    for _, view in events(client, f"{run_of(client, place)}/events"):
+        if view.get("done") == "5 of 30" and view["message"] != "canceling":
+            client.post(f"{place}/cancel")
     report = RunFolder(next(out.iterdir())).read_report()
     assert report.state == "interrupted"
     assert report.summary.total_queries == 5
@@ -209,7 +216,7 @@ def test_ending_the_server_ends_what_it_started(folder: Path, out: Path) -> None
     (folder / "go").unlink(missing_ok=True)
     with running(folder, "--runs", str(out)) as client:
         place = start(client, folder, target="python:target:first_then_waits").headers["location"]
-        for _, view in events(client, f"{place}/events"):
+        for _, view in events(client, f"{run_of(client, place)}/events"):
             if view.get("done") == "5 of 30":
                 break
     run = RunFolder(next(out.iterdir()))

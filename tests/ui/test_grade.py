@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.report.page_reading import read_page
-from tests.ui.conftest import SCRIPT, form_token, open_pages
+from tests.ui.conftest import SCRIPT, open_pages
 
 from assay.errors import DataError, UsageError
 from assay.labels.pool import GradedPool, PassagePair, write_pool
@@ -43,7 +43,7 @@ def grade(
 ) -> httpx2.Response:
     data = {"grader": grader, "query_id": f"q{doc // 2}", "doc_id": f"d{doc}", "grade": grade}
     data["comment"] = comment
-    return client.post("/grade/tea/grade", data={"form_token": form_token(client), **data})
+    return client.post("/grade/tea/grade", data=data)
 
 
 def test_a_grader_walks_through_the_pool(client: TestClient, runs: Path) -> None:
@@ -95,7 +95,6 @@ def test_a_comment_is_kept_with_the_grade_and_shown_to_all(client: TestClient) -
 
 def test_only_our_forms_grade(client: TestClient) -> None:
     data = {"grader": "Ann", "query_id": "q0", "doc_id": "d0", "grade": "1"}
-    assert client.post("/grade/tea/grade", data=data).status_code == 403
     other = {"origin": "http://evil.example"}
     assert client.post("/grade/tea/grade", data=data, headers=other).status_code == 403
     assert client.post("/grade/tea/grade", data={"x": "y" * 100_000}).status_code == 413
@@ -112,7 +111,7 @@ def test_a_pool_is_made_of_runs_by_one_button_and_opened_again_by_it(tmp_path: P
 
     run = assay.evaluate("builtin:bm25", "notes", num_queries=3, out=tmp_path / "runs")
     with open_pages(tmp_path / "runs") as client:
-        data = {"form_token": form_token(client), "run": run.name, "do": "grade"}
+        data = {"run": run.name, "do": "grade"}
         first = client.post("/chosen", data=data).headers["location"]
         assert re.fullmatch(r"/grade/builtin-bm25-\w{8}/grade\?grader=me", first)
         assert "0 of" in read_page(client.get(first).text).text

@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
-from tests.ui.conftest import form_token, open_pages
+from tests.ui.conftest import open_pages
 
 CANARY = "hunter2canary9f8e7d6c5b4a"
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x1b[2J\"'{{7*7}}"
@@ -114,8 +114,7 @@ def test_no_text_reaches_a_private_run_by_way_of_another(
     (copies[1] / "run.json").write_text(json.dumps(header))
     assert shown in client.get(pages[0]).text
     assert shown not in client.get(pages[1]).text
-    content = f"{urlencode({'form_token': form_token(client), 'do': 'grade'})}&{both}"
-    answer = client.post("/chosen", content=content)
+    answer = client.post("/chosen", content=f"do=grade&{both}")
     assert answer.status_code == 422
     assert "private" in answer.text
 
@@ -153,7 +152,7 @@ def test_no_text_of_a_run_acts_in_a_file(client: TestClient, copies: list[Path])
         document["config"]["target"] = formula
 
     change(copies, put_everywhere)
-    form = {"form_token": form_token(client), "do": "export", "run": copies[0].name}
+    form = {"do": "export", "run": copies[0].name}
     rows = list(csv.reader(io.StringIO(client.post("/chosen", data=form).text)))
     assert any(cell.startswith("'=") for cell in rows[1])
     assert not any(cell.startswith("=") for row in rows for cell in row)

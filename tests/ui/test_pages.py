@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus as unquote
 import httpx
 import pytest
 from tests.report.page_reading import assert_harmless, read_page
-from tests.ui.conftest import SCRIPT, form_token, running
+from tests.ui.conftest import SCRIPT, running
 
 from assay.metrics.answer_values import JudgeCall
 from assay.run.folder import JudgeLog, RunFolder
@@ -99,7 +99,7 @@ def test_chosen_runs_are_compared_exported_or_refused(
     server: httpx.Client, first: str, third: str, runs: Path
 ) -> None:
     def act(what: str, *chosen: str) -> httpx.Response:
-        data = {"form_token": form_token(server), "do": what, "run": list(chosen)}
+        data = {"do": what, "run": list(chosen)}
         return server.post("/chosen", data=data)
 
     assert act("compare", first, third).headers["location"] == f"/compare?run={first}&run={third}"

@@ -389,14 +389,6 @@ class RunIndex:
         """The run of that name."""
         return self._lines.get(name)
 
-    def of_process(self, process: int, since: str) -> RunLine | None:
-        """The first run that a process made at `since` or later, other than a baseline's.
-
-        Process ids are reused, and within one second a baseline may have the first name.
-        """
-        own = self.lines(lambda line: line.process == process and line.baseline_of is None)
-        return next((line for line in reversed(own) if (line.started or "") >= since), None)
-
 
 def _change(before: RunLine, line: RunLine) -> RunChange:
     difference = (line.mean or 0.0) - (before.mean or 0.0)

@@ -51,7 +51,7 @@ from assay.data.load import KNOWN
 from assay.errors import AssayError
 from assay.net.json import parse_json
 from assay.privacy import log_exception
-from assay.serve.guards import OPEN_PATHS, guarded, json_error
+from assay.serve.guards import OPEN_PATHS, AllowedHosts, BearerToken, guarded, json_error
 from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loaded, Loading, health_routes
 
@@ -305,5 +305,5 @@ def a2a_app(
         exception_handlers={HTTPException: json_error},
     )
     own = urlsplit(card_url or "").hostname
-    open_paths = OPEN_PATHS | set(PATHS)
-    return guarded(app, token=token, open_paths=open_paths, hosts={own} if own else ())
+    hosts = AllowedHosts({own} if own else ())
+    return guarded(app, hosts, BearerToken(token, OPEN_PATHS | set(PATHS)))

@@ -10,6 +10,7 @@ import re
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -33,15 +34,16 @@ _SCRUBBED = "assay_scrubbed"  # set on a record, which may pass the filter twice
 
 class RequestLog:
     """Logs each request and gives its response an `X-Request-ID`: the caller's if it is usable,
-    else a new one. Outermost of the guards; streams pass through untouched.
+    else a new one, and `headers`. Outermost of the guards; streams pass through untouched.
 
     The id is in `scope["state"]["request_id"]`. An application that knows a better one (from the
     request's body) puts it there before it answers, and header and log line show that one. What
     it puts into `scope["state"]["log_fields"]` (a dict) is added to the line.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str] | None = None) -> None:
         self._app = app
+        self._headers = [(key.encode(), value.encode()) for key, value in (headers or {}).items()]
         keep_payloads_out()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +64,7 @@ class RequestLog:
                 status = message["status"]
                 headers = [pair for pair in message.get("headers", ()) if pair[0] != _HEADER]
                 own = (_HEADER, state[_REQUEST_ID].encode().strip())
-                message = {**message, "headers": [*headers, own]}
+                message = {**message, "headers": [*headers, own, *self._headers]}
             elif message["type"] == "http.response.body":
                 bytes_out += len(message.get("body", b""))
             await send(message)

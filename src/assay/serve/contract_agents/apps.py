@@ -30,7 +30,7 @@ from assay.serve.contract_agents.rag_agents import (
     rag_ingest,
     rag_retrieve,
 )
-from assay.serve.guards import OPEN_PATHS, guarded
+from assay.serve.guards import OPEN_PATHS, AllowedHosts, BearerToken, guarded
 from assay.serve.retrieval import load_retrieval, open_retrieval
 
 TASKS = ("RAG_RETRIEVE", "RAG_INGEST", "LIT_RETRIEVAL", "POLICY_REVIEW", "CLAIM_VERIFY")
@@ -113,7 +113,7 @@ def agents_app(
     mounts = [path_of(service.task_type) for service in services]
     open_paths = OPEN_PATHS | {mount + path for mount in mounts for path in OPEN_PATHS}
     # The routes limit bodies themselves: RAG_INGEST takes larger ones than its neighbors.
-    return guarded(app, token=token, open_paths=open_paths, hosts=hosts, body_limit=None)
+    return guarded(app, AllowedHosts(hosts), BearerToken(token, open_paths), body_limit=None)
 
 
 def _routes(services: Sequence[AgentService]) -> list[BaseRoute]:

@@ -17,8 +17,15 @@ from starlette.types import ASGIApp
 from assay.errors import AssayError
 from assay.net.json import parse_json
 from assay.net.redact import ADMIN_TOKEN_VARIABLE
+from assay.serve.guards import (
+    AllowedHosts,
+    BearerToken,
+    guarded,
+    json_error,
+    parse_hosts,
+    server_token,
+)
 from assay.serve.guards import admin_token as operator_token
-from assay.serve.guards import guarded, json_error, parse_hosts, server_token
 from assay.serve.mcp.search import (
     DocumentSearch,
     LoadRetrieval,
@@ -78,12 +85,8 @@ def mcp_app(
     )
     return guarded(
         app,
-        token=token,
-        admin_token=admin_token,
-        admin_paths={RESET_PATH},
-        hosts=hosts,
-        check_host=True,
-        host_hint=f"allow it with {HOSTS_VARIABLE}",
+        AllowedHosts(hosts, check_host=True, hint=f"allow it with {HOSTS_VARIABLE}"),
+        BearerToken(token, admin_token=admin_token, admin_paths={RESET_PATH}),
         body_limit=_BODY_LIMIT,
     )
 

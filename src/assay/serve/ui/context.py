@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import secrets
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,7 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.listing import RunIndex, RunLine
 from assay.run.models import RunHeader, RunState
-from assay.serve.ui.evaluations import Evaluations
+from assay.serve.ui.evaluations import Evaluations, StartedEvaluation
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGES = {"/": "Runs", "/trends": "Trend", "/evaluate": "Evaluate", "/grade": "Grade"}
@@ -52,11 +51,7 @@ class RecentlyUsed:
 
 
 class Ui:
-    """The state that all pages share.
-
-    `form_token` is in every form, so that no other site can send one (CSRF). `named` are the
-    targets of assay.toml with their settings.
-    """
+    """The state that all pages share; `named` are the targets of assay.toml."""
 
     def __init__(
         self,
@@ -73,7 +68,6 @@ class Ui:
         self.policy = policy
         self.evaluations = Evaluations(runs, policy)
         self.index = RunIndex(runs)
-        self.form_token = secrets.token_urlsafe(24)
         self.recent = RecentlyUsed(12)
         self._datasets = RecentlyUsed(3)
 
@@ -103,7 +97,6 @@ class Ui:
         values |= {
             "ui_pages": PAGES.items(),
             "ui_page": next((path for path in [*PAGES][1:] if here.startswith(path)), "/"),
-            "form_token": self.form_token,
             "read_only": self.read_only,
             "address": partial(address, request),
             "sort_link": partial(sort_link, request),
@@ -121,17 +114,11 @@ class Ui:
             raise HTTPException(409, f"run {line.name!r} cannot be read: {line.damage}")
         return line, folder
 
-    async def form(self, request: Request) -> dict[str, str]:
-        """The fields of a form, whose token must be ours; the last one of each name."""
-        return dict(await self.form_values(request))
-
-    async def form_values(self, request: Request) -> list[tuple[str, str]]:
-        """The fields of a form in their order, where one name may have several values."""
-        values = parse_qsl((await request.body()).decode("utf-8", "replace"))
-        given = dict(values).get("form_token", "")
-        if not secrets.compare_digest(given.encode(), self.form_token.encode()):
-            raise HTTPException(403, "this form has expired; go back, reload the page, try again")
-        return [(name, value) for name, value in values if name != "form_token"]
+    async def find_run(self, started: StartedEvaluation) -> str | None:
+        """The name of the run that an evaluation makes, once there is one; not of its baseline."""
+        await self.refresh()
+        made = self.index.lines(lambda line: started.makes(line) and line.baseline_of is None)
+        return made[-1].name if made else None
 
     async def chosen_lines(self, values: Iterable[tuple[str, str]]) -> list[RunLine]:
         """The runs that an address or a form names, each once."""
@@ -152,6 +139,11 @@ def ui_of(request: Request) -> Ui:
     ui = request.app.state.ui
     assert isinstance(ui, Ui)
     return ui
+
+
+async def posted(request: Request) -> list[tuple[str, str]]:
+    """The fields of a form in their order, where one name may have several values."""
+    return parse_qsl((await request.body()).decode("utf-8", "replace"))
 
 
 def download(content: str | bytes, name: str, media_type: str = "text/html") -> Response:

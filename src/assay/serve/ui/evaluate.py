@@ -1,4 +1,4 @@
-"""The form that starts an evaluation, the page that follows it, and the button that cancels it.
+"""The form that starts an evaluation, the page that waits for its run, and the cancel button.
 
 The fields of the form are those of the table of options: a new option appears here by itself.
 
@@ -9,15 +9,14 @@ the operator of the server has named. What a target does, its kind says.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from assay.contract.check import TargetReport, check_agent, parse_check_target
 from assay.data import load_dataset
@@ -36,13 +35,11 @@ from assay.net.redact import full_text, reveal
 from assay.report.html import JudgedDocuments
 from assay.report.numbers import figure
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, settings
-from assay.run.folder import RunFolder
-from assay.run.models import RunState
 from assay.run.option import Group
 from assay.run.settings import form_fields, form_settings, read_form
 from assay.search.retriever import check_request
-from assay.serve.ui.context import Ui, ui_of
-from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow
+from assay.serve.ui.context import Ui, posted, ui_of
+from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream
 from assay.targets.health_check import HealthReport, query_of
 from assay.targets.rest import require_public
 from assay.targets.target_kinds import (
@@ -56,116 +53,72 @@ from assay.targets.target_kinds import (
 TRY_TIMEOUT_S = 240.0
 _MAX_HITS = 10
 _PAUSE_S = 0.4
-_CANCELING = "canceling"
 _LISTS = {"dataset": "datasets", "baseline": "targets"}  # suggestions for a field
 # A mapping may have blanks around its expression.
 _REGULAR_EXPRESSION = re.compile(r"=\s*re:")
-
-
-def evaluation_routes() -> list[BaseRoute]:
-    """The form, and for each evaluation its page, its progress and its cancel button."""
-    return [
-        Route("/evaluate", evaluate_page, methods=["GET"]),
-        Route("/evaluate", start_evaluation, methods=["POST"]),
-        Route("/evaluations/new", lambda request: RedirectResponse("/evaluate", 308)),
-        Route("/evaluations/{id}", evaluation_page),
-        Route("/evaluations/{id}/events", evaluation_events),
-        Route("/evaluations/{id}/cancel", cancel_evaluation, methods=["POST"]),
-    ]
 
 
 async def evaluate_page(request: Request) -> Response:
     """The form, filled in from the address."""
     ui = ui_of(request)
     await ui.refresh()
-    asked = dict(request.query_params)
-    shown = {"judge": environment_judge()}
+    asked, defaults = dict(request.query_params), form_fields(RunConfig(target=""))
+    shown = defaults | {"judge": environment_judge()}
     if named := ui.named.get(asked.get("target", "")):
-        fields, defaults = form_fields(named), form_fields(RunConfig(target=""))
-        own = fields.keys() - MAY_HOLD_SECRETS
-        shown |= {name: fields[name] for name in own if fields[name] != defaults[name]}
-    return _form_page(request, ui, form_fields(RunConfig(target="")) | shown | asked)
+        for name, text in form_fields(named).items():
+            if name not in MAY_HOLD_SECRETS and text != defaults[name]:
+                shown[name] = text
+    return _form_page(request, shown | asked)
 
 
 async def start_evaluation(request: Request) -> Response:
     """Start an evaluation, or try one query on its target, or say what is wrong with the form."""
-    ui = ui_of(request)
-    given = await ui.form(request)
+    ui, given = ui_of(request), dict(await posted(request))
     trying, query = given.pop("try", ""), given.pop("query", "").strip()
     problems = await asyncio.to_thread(form_problems, ui, given)
     if problems:
-        return _form_page(request, ui, given, problems)
+        return _form_page(request, given, problems)
     config = read_config(ui, given)
     try:
         if trying:
             async with asyncio.timeout(TRY_TIMEOUT_S):
                 tried = await try_query(config, query, ui.policy)
-            return _form_page(request, ui, given, tried=tried)
+            return _form_page(request, given, tried=tried)
         started = await ui.evaluations.start(config)
     except TimeoutError:
         words = f"the agent did not respond within {TRY_TIMEOUT_S:g} s"
-        return _form_page(request, ui, given, {"target": words})
+        return _form_page(request, given, {"target": words})
     except AssayError as error:
-        return _form_page(request, ui, given, {"": str(error)})
+        return _form_page(request, given, {"": str(error)})
     return RedirectResponse(f"/evaluations/{started.id}", 303)
 
 
 async def evaluation_page(request: Request) -> Response:
-    """How far an evaluation is; its run when it has ended."""
+    """What an evaluation says until it has a run, to whose page this leads; or why it has none."""
     ui, started = ui_of(request), _started(request)
-    await _find_run(ui, started)
-    if started.ended and started.run is not None:
-        return RedirectResponse(f"/runs/{started.run}", 303)
-    return ui.page(
-        request,
-        "evaluation.html",
-        started=started,
-        view=ProgressView(message=started.message, log=started.output),
-        again=repeat_query(started.config),
-    )
+    if run := await ui.find_run(started):
+        return RedirectResponse(f"/runs/{run}", 303)
+    again = repeat_query(started.config)
+    return ui.page(request, "evaluation.html", started=started, view=started.view, again=again)
 
 
 async def evaluation_events(request: Request) -> Response:
-    """The progress of an evaluation, as server-sent events."""
+    """What the process says while it starts, as server-sent events."""
     ui, started = ui_of(request), _started(request)
-    return event_stream(_follow(ui, started), f"/evaluations/{started.id}")
+
+    async def views() -> AsyncIterator[ProgressView]:
+        while not (started.ended or await ui.find_run(started)):
+            yield started.view
+            await asyncio.sleep(_PAUSE_S)
+
+    return event_stream(views(), f"/evaluations/{started.id}")
 
 
 async def cancel_evaluation(request: Request) -> Response:
     """Cancel an evaluation: what was answered is reported and kept."""
-    await ui_of(request).form(request)
     started = _started(request)
     started.cancel()
     return RedirectResponse(f"/evaluations/{started.id}", 303)
-
-
-async def _follow(ui: Ui, started: StartedEvaluation) -> AsyncIterator[ProgressView]:
-    """What the process says while it starts, the progress of its run, then what it says again.
-
-    After its run, the process examines the answers or asks the baseline.
-    """
-    view = ProgressView()
-    while not started.ended:
-        await _find_run(ui, started)
-        line = ui.index.get(started.run) if started.run else None
-        if line is not None and line.state == RunState.RUNNING:
-            break
-        yield replace(view, message=started.message, log=started.output)
-        await asyncio.sleep(_PAUSE_S)
-    if not started.ended and started.run is not None:
-        folder = RunFolder(ui.runs / started.run)
-        dataset = await ui.dataset(folder.read_header())
-        async for view in follow(folder, dataset):
-            yield replace(view, message=_CANCELING if started.canceled else view.message)
-    while not started.ended:
-        yield replace(view, message=_CANCELING if started.canceled else started.message)
-        await asyncio.sleep(_PAUSE_S)
-
-
-async def _find_run(ui: Ui, started: StartedEvaluation) -> None:
-    await ui.refresh()
-    line = ui.index.of_process(started.process.pid, started.since)
-    started.run = line.name if line else None
 
 
 def _started(request: Request) -> StartedEvaluation:
@@ -177,19 +130,15 @@ def _started(request: Request) -> StartedEvaluation:
 
 def _form_page(
     request: Request,
-    ui: Ui,
     given: Mapping[str, str],
     problems: Mapping[str, str] | None = None,
     tried: "TriedQuery | None" = None,
 ) -> Response:
-    problems, defaults = problems or {}, form_fields(RunConfig(target=""))
-    titles = (
-        (title, [s for s in form_settings() if s.group == title]) for title in get_args(Group)
-    )
-    groups = [(title, settings) for title, settings in titles if settings]
+    ui, problems, defaults = ui_of(request), problems or {}, form_fields(RunConfig(target=""))
+    groups = {title: [s for s in form_settings() if s.group == title] for title in get_args(Group)}
     opened = [
         title
-        for title, settings in groups
+        for title, settings in groups.items()
         if any(s.name in problems or given.get(s.name, "") != defaults[s.name] for s in settings)
     ]
     examples = [one for kind in TARGET_KINDS.values() for one in kind.examples]
@@ -200,7 +149,7 @@ def _form_page(
         "evaluate.html",
         status=422 if problems else 200,
         given=given,
-        groups=groups,
+        groups=[(title, settings) for title, settings in groups.items() if settings],
         opened=opened,
         defaults=defaults,
         problems=problems,
@@ -225,41 +174,34 @@ def read_config(ui: Ui, given: Mapping[str, str]) -> RunConfig:
 
     If a target of assay.toml was entered, the file gives its address and what may hold secrets.
     """
-    given = dict(given)
     if not given.get("answers") and given.get("judge", "").strip() == environment_judge():
-        given["judge"] = ""  # it was filled in by default, and the visitor did not request answers
-    named = ui.named.get(given.get("target", "").strip())
-    if named is None:
-        return read_form(given)
-    defaults, fields = form_fields(RunConfig(target="")), form_fields(named)
-    for name in MAY_HOLD_SECRETS:  # the page does not show these
-        value = getattr(named, name)
-        fields[name] = "\n".join(map(full_text, [value] if isinstance(value, str) else value))
-    own = {n: fields[n] for n in MAY_HOLD_SECRETS if given.get(n, "") in ("", defaults[n])}
-    return read_form({**given, **own, "target": fields["target"]})
+        # It was filled in by default, and the visitor did not request answers.
+        given = {**given, "judge": ""}
+    if named := ui.named.get(given.get("target", "").strip()):
+        defaults = form_fields(RunConfig(target=""))
+        for name in MAY_HOLD_SECRETS:  # the page does not show these
+            value = getattr(named, name)
+            if name == "target" or given.get(name, "") in ("", defaults[name]):
+                texts = [value] if isinstance(value, str) else value
+                given = {**given, name: "\n".join(map(full_text, texts))}
+    return read_form(given)
 
 
 def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
     """What is wrong with a form, by the name of the field; "" for what is about several."""
-    problems = {}
-    for setting in form_settings():
-        try:
-            if setting.name in given:
-                setting.read(given[setting.name].strip())
-        except UsageError as error:
-            problems[setting.name] = str(error)
-    if problems:
+    wrong = {
+        setting.name: _problem(setting.read, given[setting.name].strip())
+        for setting in form_settings()
+        if setting.name in given
+    }
+    if problems := {name: problem for name, problem in wrong.items() if problem}:
         return problems
     try:
-        config = read_config(ui, given)
+        return config_problems(read_config(ui, given), ui.policy)
     except AssayError as error:
         first = str(error).partition(" ")[0]  # messages begin with the name of the setting
         fields = (each.name for each in form_settings() if each.name in (first, f"{first}s"))
         return {next(fields, ""): str(error)}
-    for name, problem in config_problems(config, ui.policy):
-        if problem:
-            problems.setdefault(name, problem)
-    return problems
 
 
 def _problem(check: Callable[..., object], *given: Any, **named: Any) -> str:
@@ -294,49 +236,51 @@ def require_permitted(target: str, policy: OutboundPolicy) -> None:
     check_permitted(parse_target(target), policy)
 
 
-def config_problems(config: RunConfig, policy: OutboundPolicy) -> Iterator[tuple[str, str]]:
-    """The fields that are checked before an evaluation starts, and what is wrong, or ""."""
+def config_problems(config: RunConfig, policy: OutboundPolicy) -> dict[str, str]:
+    """The fields that would fail or are not permitted, each with what is wrong."""
     from assay.llm.providers.opening import open_model
+
+    problems: dict[str, str] = {}
+
+    def note(name: str, check: Callable[..., object], *given: Any, **named: Any) -> None:
+        if problem := _problem(check, *given, **named):
+            problems.setdefault(name, problem)
 
     for name in ("target", "baseline", "search"):
         if name == "target" or getattr(config, name):
-            yield name, _problem(require_permitted, getattr(config, name), policy)
+            note(name, require_permitted, getattr(config, name), policy)
     if policy.public_only:
-        for name, problem in _forbidden(config, policy):
-            words = "which remote visitors may not use; ask the operator to run it"
-            yield name, f"{problem}, {words}"
-        yield "request", _problem(require_public, http_request_settings(config), "")
+        for name in _forbidden(config, policy):
+            problems.setdefault(
+                name, f"remote visitors may not use this {name}; ask the operator to run it"
+            )
+        note("request", require_public, http_request_settings(config), "")
     for gate in config.gates:
-        yield "gates", _problem(parse_gate, gate, config.top_k, config.compare_to)
-    yield "target", _problem(require_used_settings, config, given=settings())
+        note("gates", parse_gate, gate, config.top_k, config.compare_to)
+    note("target", require_used_settings, config, given=settings())
     if config.judge:  # a wrong name is reported before the run, not after it
-        yield "judge", _problem(open_model, config.judge)
+        note("judge", open_model, config.judge)
+    return problems
 
 
-def _forbidden(config: RunConfig, policy: OutboundPolicy) -> Iterator[tuple[str, str]]:
-    """Fields in which a visitor from another machine names a file, a host or code, and what."""
-    files = {
-        "criteria": [config.criteria],
-        "judge_set": [config.judge_set.calibration],
+def _forbidden(config: RunConfig, policy: OutboundPolicy) -> list[str]:
+    """Fields in which a visitor from another machine names a file, a host or code."""
+    addresses = [split_address(address) for address in provider_addresses(config.judge)]
+    found = {
+        "criteria": config.criteria,
+        "judge_set": config.judge_set.calibration,
         "references": config.references,
-        "faithfulness": [config.faithfulness],
-        "searches": [config.searches],
-        "dataset": [] if config.dataset in KNOWN else [config.dataset],
-        "compare_to": [config.compare_to] if re.search(r"[/\\]|^\.", config.compare_to) else [],
+        "faithfulness": config.faithfulness,
+        "searches": config.searches,
+        "embedder": config.embedder,
+        "dataset": config.dataset not in KNOWN,
+        "compare_to": re.search(r"[/\\]|^\.", config.compare_to),
+        "judge": provider_files(config.judge)
+        or not all(policy.names(*address) for address in addresses),
+        # A regular expression can keep the server busy for hours.
+        "mapping": any(map(_REGULAR_EXPRESSION.search, config.mapping)),
     }
-    for name, paths in files.items():
-        for path in filter(None, paths):
-            yield name, f"{name} {path!r} is a file on this server"
-    if config.embedder:
-        yield "embedder", "the embedder is one of this server"
-    for address in provider_addresses(config.judge):
-        if not policy.names(*split_address(address)):
-            yield "judge", f"the judge {config.judge!r} is at a host that is not allowed"
-    if provider_files(config.judge):
-        yield "judge", f"the judge {config.judge!r} is a file on this server"
-    # A regular expression can keep the server busy for hours.
-    if any(map(_REGULAR_EXPRESSION.search, config.mapping)):
-        yield "mapping", "the mapping has a regular expression (re:)"
+    return [name for name, is_forbidden in found.items() if is_forbidden]
 
 
 # --- one query before the run --------------------------------------------------------------------
@@ -387,9 +331,10 @@ def _explained(data: Dataset, mode: str, query: str) -> dict[str, str]:
     """What a built-in retriever finds, and what each score is made of."""
     from assay.search.index import open_retriever
 
-    retriever = open_retriever(data, check_request(query, _MAX_HITS, mode))
+    known = check_request(query, _MAX_HITS, mode)
+    retriever = open_retriever(data, known)
     try:
-        found = retriever.explain(query, _MAX_HITS, mode=check_request(query, _MAX_HITS, mode))
+        found = retriever.explain(query, _MAX_HITS, mode=known)
     finally:
         retriever.close()
     explained = {}

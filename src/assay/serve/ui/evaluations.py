@@ -13,7 +13,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -33,6 +33,7 @@ from assay.report.numbers import count, counted, duration, figure
 from assay.run.calls import Call, CallTail
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
+from assay.run.listing import RunLine
 
 MAX_RUNNING = 4
 _MAX_KEPT = 50
@@ -59,8 +60,8 @@ class StartedEvaluation:
     process: asyncio.subprocess.Process
     since: str
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_LINES))
-    run: str | None = None
     canceled: bool = False
+    reader: asyncio.Task[None] | None = None
 
     @property
     def ended(self) -> bool:
@@ -70,12 +71,18 @@ class StartedEvaluation:
     @property
     def message(self) -> str:
         """What the process said last."""
+        if self.canceled and not self.ended:
+            return "canceling"
         return self.lines[-1] if self.lines else "starting"
 
     @property
-    def output(self) -> str:
-        """Its last lines, newest first."""
-        return "\n".join(reversed(self.lines))
+    def view(self) -> "ProgressView":
+        """What the process says before there is a run, newest line first."""
+        return ProgressView(message=self.message, log="\n".join(reversed(self.lines)))
+
+    def makes(self, line: RunLine) -> bool:
+        """Whether a run is of this process; ids of processes are used again."""
+        return line.process == self.process.pid and (line.started or "") >= self.since
 
     def cancel(self) -> None:
         """Send Ctrl-C: what was answered is reported and kept."""
@@ -114,15 +121,14 @@ class Evaluations:
         self._policy = policy
         self._started: dict[str, StartedEvaluation] = {}
         self._starting = asyncio.Lock()
-        self._readers: set[asyncio.Task[None]] = set()
 
     def get(self, evaluation_id: str) -> StartedEvaluation | None:
         """The evaluation of that id."""
         return self._started.get(evaluation_id)
 
-    def of_run(self, name: str) -> StartedEvaluation | None:
-        """The evaluation that makes a run."""
-        return next((each for each in self._started.values() if each.run == name), None)
+    def of_run(self, line: RunLine) -> StartedEvaluation | None:
+        """The evaluation that makes a run, while it goes on."""
+        return next((each for each in self.running() if each.makes(line)), None)
 
     def running(self) -> list[StartedEvaluation]:
         """Those that have not ended."""
@@ -134,45 +140,39 @@ class Evaluations:
             if len(self.running()) >= MAX_RUNNING:
                 raise UsageError(f"{MAX_RUNNING} evaluations are running; wait for one to finish")
             since = datetime.now(UTC).isoformat(timespec="seconds")
-            process = await self._start_process(config)
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",  # no module of the working folder takes the place of one of ours
+                "-c",
+                _START,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env={**os.environ, **self._policy.environment, "NO_COLOR": "1"},
+                start_new_session=True,  # Ctrl-C at the server is ours to pass on
+            )
+            assert process.stdin is not None
+            process.stdin.write(child_input(config, self._runs))
+            process.stdin.close()
             started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
+            started.reader = asyncio.create_task(started.read_lines())
             self._started[started.id] = started
-        reader = asyncio.create_task(started.read_lines())
-        self._readers.add(reader)
-        reader.add_done_callback(self._readers.discard)
         ended = [each.id for each in self._started.values() if each.ended]
         for evaluation_id in ended[: max(0, len(ended) - _MAX_KEPT)]:
             del self._started[evaluation_id]
         return started
-
-    async def _start_process(self, config: RunConfig) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",  # no module of the working folder takes the place of one of ours
-            "-c",
-            _START,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **self._policy.environment, "NO_COLOR": "1"},
-            start_new_session=True,  # Ctrl-C at the server is ours to pass on
-        )
-        assert process.stdin is not None
-        process.stdin.write(child_input(config, self._runs))
-        process.stdin.close()
-        return process
 
     async def close(self) -> None:
         """End what runs, keeping what was answered."""
         running = self.running()
         for each in running:
             each.cancel()
-        waiting = [asyncio.create_task(each.process.wait()) for each in running]
-        if waiting:
-            await asyncio.wait(waiting, timeout=_GRACE_S)
+        readers = [each.reader for each in self._started.values() if each.reader]
+        if readers:
+            await asyncio.wait(readers, timeout=_GRACE_S)
         for each in running:
             each.kill()
-        await asyncio.gather(*waiting, *self._readers, return_exceptions=True)
+        await asyncio.gather(*readers, return_exceptions=True)
 
 
 def child_input(config: RunConfig, runs: Path) -> bytes:
@@ -204,17 +204,14 @@ class LiveRun:
         self._config = folder.read_config()
         self._done = self._failed = 0
         self._elapsed = 0.0
-        self._tick: Tick | None = None
+        self._ticks: deque[Tick] = deque(maxlen=1)
         self._said: deque[str] = deque(maxlen=_MAX_LINES)
         self._total = self._config.num_queries
         self._figures: LiveFigures | None = None
         self._dataset = dataset
         if dataset is not None:
             self._total = len(draw_queries(dataset, self._config))
-            self._figures = LiveFigures(self._config, dataset, self._total, self._note)
-
-    def _note(self, tick: Tick) -> None:
-        self._tick = tick
+            self._figures = LiveFigures(self._config, dataset, self._total, self._ticks.append)
 
     def look(self) -> ProgressView:
         """Read the new calls, and say how far the run is."""
@@ -237,7 +234,7 @@ class LiveRun:
         return ProgressView(
             share=share,
             done=f"{count(done)} of {count(self._total)}" if self._total else count(done),
-            mean=f"{self._tick.metric} {figure(self._tick.mean)}" if self._tick else "",
+            mean="".join(f"{tick.metric} {figure(tick.mean)}" for tick in self._ticks),
             failed=counted(failed, "failure"),
             left=left,
             message="asking",
@@ -264,14 +261,20 @@ def _said(call: Call, config: RunConfig, dataset: Dataset | None) -> str:
     return redact_secrets(" · ".join(words)[:2000], length=_MAX_SAID)
 
 
-async def follow(folder: RunFolder, dataset: Dataset | None) -> AsyncIterator[ProgressView]:
-    """The progress of a run, twice a second for as long as it is being written."""
+async def follow(
+    folder: RunFolder, dataset: Dataset | None, started: StartedEvaluation | None
+) -> AsyncIterator[ProgressView]:
+    """The progress of a run, twice a second while it is written or its process goes on."""
     live = await asyncio.to_thread(LiveRun, folder, dataset)
     running = True
     while running:
         looked = time.monotonic()
-        running = is_locked(folder.calls_file)
-        yield await asyncio.to_thread(live.look)
+        asking = is_locked(folder.calls_file)
+        running = asking or (started is not None and not started.ended)
+        view = await asyncio.to_thread(live.look)
+        if started and (started.canceled or not asking):  # it examines the answers, for example
+            view = replace(view, message=started.message)
+        yield view
         if running:
             await asyncio.sleep(max(0.0, _INTERVAL_S - (time.monotonic() - looked)))
 

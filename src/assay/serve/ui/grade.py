@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from assay.data.qrels import trec_qrels
 from assay.errors import AssayError, UsageError
@@ -32,7 +31,7 @@ from assay.labels.pool import (
 )
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
-from assay.serve.ui.context import Ui, download, ui_of
+from assay.serve.ui.context import Ui, download, posted, ui_of
 
 MEANINGS = ("has nothing to do with it", "on its subject", "answers it in part", "the whole answer")
 _GRADER = "assay_grader"  # a cookie with the name that somebody graded under last
@@ -41,18 +40,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_DEPTH = 100
 _MAX_PAIRS = 50_000
 _MAX_SHOWN = 50
-
-
-def grade_routes() -> list[BaseRoute]:
-    """The pools, the page of each, the page to grade at, and what was graded as files."""
-    return [
-        Route("/grade", pools_page),
-        Route("/grade/{pool}", pool_page),
-        Route("/grade/{pool}/grade", grade_page, methods=["GET"]),
-        Route("/grade/{pool}/grade", save_grade, methods=["POST"]),
-        Route("/grade/{pool}/labels.qrels", qrels_file),
-        Route("/grade/{pool}/table.csv", table_file),
-    ]
 
 
 async def pools_page(request: Request) -> Response:
@@ -207,8 +194,8 @@ async def grade_page(request: Request) -> Response:
 
 async def save_grade(request: Request) -> Response:
     """Save one grade; then the next document."""
-    ui, pool = ui_of(request), await _pool(request)
-    given = await ui.form(request)
+    pool = await _pool(request)
+    given = dict(await posted(request))
     grader = given.get("grader", "").strip()
     check_grader(grader)
     name, grade = (given.get("query_id", ""), given.get("doc_id", "")), given.get("grade", "")

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Query
 from assay.errors import UsageError
@@ -44,17 +43,6 @@ _SORTS: Mapping[str, Callable[[QueryLine], Any]] = {
 }
 
 
-def run_routes() -> list[BaseRoute]:
-    """The page and file of each run, and comparisons."""
-    return [
-        Route("/runs/{name}", run_page),
-        Route("/runs/{name}/events", run_events),
-        Route("/runs/{name}/report.html", html_file),
-        Route("/compare", comparison_page),
-        Route("/compare.html", comparison_file),
-    ]
-
-
 async def run_page(request: Request) -> Response:
     """A tab of a run, or its progress while it is not finished."""
     ui = ui_of(request)
@@ -62,10 +50,11 @@ async def run_page(request: Request) -> Response:
     dataset = await ui.dataset(folder.read_header())
     if line.state == RunState.RUNNING or not folder.report_file.exists():
         view = await asyncio.to_thread(lambda: LiveRun(folder, dataset).look())
-        events = f"/runs/{folder.name}/events" if line.state == RunState.RUNNING else ""
-        if not events:
+        started = ui.evaluations.of_run(line)
+        is_live = started or line.state == RunState.RUNNING
+        if not is_live:
             view = replace(view, message="stopped before it finished", left="")
-        started = ui.evaluations.of_run(folder.name)
+        events = f"/runs/{folder.name}/events" if is_live else ""
         live = partial(ui.page, request, "running.html", line=line, view=view, path=folder.path)
         return live(events=events, started=started)
     # A report of 100,000 queries takes seconds to read; the second look at it does not.
@@ -159,9 +148,10 @@ def _panel(
 async def run_events(request: Request) -> Response:
     """The progress of a run, as server-sent events."""
     ui = ui_of(request)
-    _, folder = await ui.run(request)
+    line, folder = await ui.run(request)
     dataset = await ui.dataset(folder.read_header())
-    return event_stream(follow(folder, dataset), f"/runs/{folder.name}")
+    started = ui.evaluations.of_run(line)
+    return event_stream(follow(folder, dataset, started), f"/runs/{folder.name}")
 
 
 async def html_file(request: Request) -> Response:

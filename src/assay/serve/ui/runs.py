@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from assay.errors import UsageError
 from assay.evaluation.leaderboard import make_boards
@@ -21,7 +20,15 @@ from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search, sort_lines
 from assay.run.models import RunState
 from assay.run.trend import TargetTrend, build_trend, is_score, oldest_first
-from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
+from assay.serve.ui.context import (
+    PER_PAGE,
+    Ui,
+    asked_for,
+    download,
+    posted,
+    slice_of,
+    ui_of,
+)
 from assay.serve.ui.grade import grade_runs
 
 COMPARED_LIMIT = 20
@@ -48,15 +55,6 @@ SORTABLE = (*(name for name in USUAL if name != "interval"), "answers", "p50")
 NUMERIC = ("mean", "change", "failed", "answers", "p50", "p95")
 MAX_TREND = 5000  # runs of one trend, the newest of them
 _MAX_GROUPS = 100
-
-
-def run_list_routes() -> list[BaseRoute]:
-    """The list, the trend, and what is done with chosen runs."""
-    return [
-        Route("/", runs_page),
-        Route("/chosen", act_on_chosen, methods=["POST"]),
-        Route("/trends", trends_page),
-    ]
 
 
 async def runs_page(request: Request) -> Response:
@@ -141,7 +139,7 @@ async def act_on_chosen(request: Request) -> Response:
     The export is a CSV file: one line a run, each figure with its interval.
     """
     ui = ui_of(request)
-    values = await ui.form_values(request)
+    values = await posted(request)
     lines = await ui.chosen_lines(values)
     asked, names = dict(values), [line.name for line in lines]
     if not lines:
