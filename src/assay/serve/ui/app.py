@@ -84,7 +84,7 @@ def ui_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         app.state.ui, app.state.token, app.state.guesses = ui, token, guesses
-        await ui.refresh()
+        await asyncio.to_thread(ui.index.refresh)
         yield
         await ui.evaluations.close()
 
@@ -139,7 +139,7 @@ def changing_routes(*, read_only: bool = False) -> list[Route]:
     if not read_only:
         return routes
 
-    async def forbid_change(request: Request) -> Response:
+    def forbid_change(request: Request) -> Response:
         words = "these pages are read-only; to start or grade, run your own: assay serve ui"
         raise HTTPException(403, words)
 
@@ -147,7 +147,7 @@ def changing_routes(*, read_only: bool = False) -> list[Route]:
     return [Route(path, forbid_change, methods=["GET", "POST"]) for path in paths]
 
 
-async def show_login(request: Request) -> Response:
+def show_login(request: Request) -> Response:
     """The form that asks for the token."""
     wanted = local_path(request.query_params.get("next", "/"))
     return ui_of(request).page(request, "login.html", wanted=wanted, problem="")
@@ -173,11 +173,11 @@ async def log_in(request: Request) -> Response:
     return answer
 
 
-async def _style(_request: Request) -> Response:
+def _style(_request: Request) -> Response:
     return Response(style_sheet(), media_type="text/css")
 
 
-async def _error(request: Request, error: Exception) -> Response:
+def _error(request: Request, error: Exception) -> Response:
     status, message = 422, str(error)
     if isinstance(error, HTTPException):
         status, message = error.status_code, error.detail

@@ -1,6 +1,8 @@
-"""What every page of the web UI uses: the runs, their data sets, templates and forms."""
+"""What every page of the web UI uses: the runs, their data sets, templates and forms.
 
-import asyncio
+A page is a function of its request; Starlette calls one that is not `async` in a thread.
+"""
+
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,11 +73,7 @@ class Ui:
         self.recent = RecentlyUsed(12)
         self._datasets = RecentlyUsed(3)
 
-    async def refresh(self) -> None:
-        """Read what has changed in the folder of runs."""
-        await asyncio.to_thread(self.index.refresh)
-
-    async def dataset(self, *headers: RunHeader) -> Dataset | None:
+    def dataset(self, *headers: RunHeader) -> Dataset | None:
         """The data set of the first of the runs that one page shows.
 
         None if it is not on this machine, or has changed, or any of the runs is private: that
@@ -84,7 +82,7 @@ class Ui:
         if any(header.config.private for header in headers):
             return None
         key, find = headers[0].dataset.fingerprint, lambda: find_run_dataset(headers[0])[0]
-        return await asyncio.to_thread(self._datasets.get, key, find)
+        return self._datasets.get(key, find)
 
     def page(
         self, request: Request, template: str, *, status: int = 200, **values: Any
@@ -105,24 +103,24 @@ class Ui:
         content = "".join(block(page.new_context(values))) if block else page.render(values)
         return HTMLResponse(content, status, {"cache-control": "no-store"})
 
-    async def run(self, request: Request) -> tuple[RunLine, RunFolder]:
+    def run(self, request: Request) -> tuple[RunLine, RunFolder]:
         """The run that the address names. Only names that the index has are ever opened."""
-        await self.refresh()
+        self.index.refresh()
         (line,) = self.lines([request.path_params["name"]])
         folder = RunFolder(self.runs / line.name)
         if line.state == RunState.DAMAGED:
             raise HTTPException(409, f"run {line.name!r} cannot be read: {line.damage}")
         return line, folder
 
-    async def find_run(self, started: StartedEvaluation) -> str | None:
+    def find_run(self, started: StartedEvaluation) -> str | None:
         """The name of the run that an evaluation makes, once there is one; not of its baseline."""
-        await self.refresh()
+        self.index.refresh()
         made = self.index.lines(lambda line: started.makes(line) and line.baseline_of is None)
         return made[-1].name if made else None
 
-    async def chosen_lines(self, values: Iterable[tuple[str, str]]) -> list[RunLine]:
+    def chosen_lines(self, values: Iterable[tuple[str, str]]) -> list[RunLine]:
         """The runs that an address or a form names, each once."""
-        await self.refresh()
+        self.index.refresh()
         return self.lines(list(dict.fromkeys(v for name, v in values if name == "run" and v)))
 
     def lines(self, names: Sequence[str]) -> list[RunLine]:

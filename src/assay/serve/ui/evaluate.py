@@ -58,10 +58,10 @@ _LISTS = {"dataset": "datasets", "baseline": "targets"}  # suggestions for a fie
 _REGULAR_EXPRESSION = re.compile(r"=\s*re:")
 
 
-async def evaluate_page(request: Request) -> Response:
+def evaluate_page(request: Request) -> Response:
     """The form, filled in from the address."""
     ui = ui_of(request)
-    await ui.refresh()
+    ui.index.refresh()
     asked, defaults = dict(request.query_params), form_fields(RunConfig(target=""))
     shown = defaults | {"judge": environment_judge()}
     if named := ui.named.get(asked.get("target", "")):
@@ -93,10 +93,10 @@ async def start_evaluation(request: Request) -> Response:
     return RedirectResponse(f"/evaluations/{started.id}", 303)
 
 
-async def evaluation_page(request: Request) -> Response:
+def evaluation_page(request: Request) -> Response:
     """What an evaluation says until it has a run, to whose page this leads; or why it has none."""
     ui, started = ui_of(request), _started(request)
-    if run := await ui.find_run(started):
+    if run := ui.find_run(started):
         return RedirectResponse(f"/runs/{run}", 303)
     again = repeat_query(started.config)
     return ui.page(request, "evaluation.html", started=started, view=started.view, again=again)
@@ -107,7 +107,7 @@ async def evaluation_events(request: Request) -> Response:
     ui, started = ui_of(request), _started(request)
 
     async def views() -> AsyncIterator[ProgressView]:
-        while not (started.ended or await ui.find_run(started)):
+        while not started.ended and await asyncio.to_thread(ui.find_run, started) is None:
             yield started.view
             await asyncio.sleep(_PAUSE_S)
 

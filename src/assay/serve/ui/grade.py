@@ -7,7 +7,7 @@ journal of the grades beside it. A table with grades in its column `label` count
 import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -42,15 +42,15 @@ _MAX_PAIRS = 50_000
 _MAX_SHOWN = 50
 
 
-async def pools_page(request: Request) -> Response:
+def pools_page(request: Request) -> Response:
     """The pools with their size and graders, or why one cannot be read."""
     ui, found = ui_of(request), dict[str, Any]()
     for name in sorted(path.stem for path in (ui.runs / "pools").glob("*.csv")):
         if not _NAME.fullmatch(name):
             continue
         try:
-            pool = await asyncio.to_thread(_open, ui, name)
-            grades = await asyncio.to_thread(pool.grades)
+            pool = _open(ui, name)
+            grades = pool.grades()
         except AssayError as error:
             found[name] = str(error)
             continue
@@ -74,7 +74,7 @@ def _open(ui: Ui, name: str) -> GradedPool:
     return ui.recent.get((path, path.stat().st_mtime_ns), lambda: GradedPool(path))
 
 
-async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = "") -> Response:
+def grade_runs(request: Request, lines: Sequence[RunLine], query: str = "") -> Response:
     """Open the pool of what these runs returned and nobody judged; it is made the first time.
 
     With `query` it is opened at that query.
@@ -89,34 +89,29 @@ async def grade_runs(request: Request, lines: Sequence[RunLine], query: str = ""
     title = re.sub(r"[^A-Za-z0-9]+", "-", lines[0].label or lines[0].target or "").strip("-")
     name = f"{title[:40] or 'pool'}-{digest[:8]}"
     if not _path(ui, name).exists():
-        pairs = await _unjudged_pairs(ui, lines)
-        await asyncio.to_thread(write_pool, _path(ui, name), pairs)
-    pool = await asyncio.to_thread(_open, ui, name)
+        write_pool(_path(ui, name), _unjudged_pairs(ui, lines))
+    pool = _open(ui, name)
     places = [str(at) for at, pair in enumerate(pool.pairs) if pair[0] == query]
     fields = {"grader": request.cookies.get(_GRADER) or _DEFAULT_GRADER}
     fields |= {"at": places[0]} if places else {}
     return RedirectResponse(f"/grade/{name}/grade?{urlencode(fields)}", 303)
 
 
-async def _unjudged_pairs(ui: Ui, lines: Sequence[RunLine]) -> Sequence[PassagePair]:
+def _unjudged_pairs(ui: Ui, lines: Sequence[RunLine]) -> Sequence[PassagePair]:
     folders = [RunFolder(ui.runs / line.name) for line in lines]
     headers = [folder.read_header() for folder in folders]
-    dataset = await ui.dataset(*headers)
+    dataset = ui.dataset(*headers)
     if dataset is None:
         raise UsageError(
             f"the texts of run {lines[0].name!r} are not on this machine, or a run is private"
         )
     depth = min(_MAX_DEPTH, max(line.top_k or 1 for line in lines))
-
-    def collect() -> Sequence[PassagePair]:
-        rankings = [
-            {row.query_id: row.retrieved_docs[:depth] for row in folder.read_rows()}
-            for folder in folders
-        ]
-        people = dataset.judgments.get(headers[0].config.split, {})
-        return choose_pairs(rankings, dataset, people, depth=depth, check=0, texts=False).pairs
-
-    pairs = await asyncio.to_thread(collect)
+    rankings = [
+        {row.query_id: row.retrieved_docs[:depth] for row in folder.read_rows()}
+        for folder in folders
+    ]
+    people = dataset.judgments.get(headers[0].config.split, {})
+    pairs = choose_pairs(rankings, dataset, people, depth=depth, check=0, texts=False).pairs
     if not pairs:
         raise UsageError("every document that these runs return is already judged")
     if len(pairs) > _MAX_PAIRS:
@@ -124,11 +119,10 @@ async def _unjudged_pairs(ui: Ui, lines: Sequence[RunLine]) -> Sequence[PassageP
     return pairs
 
 
-async def pool_page(request: Request) -> Response:
+def pool_page(request: Request) -> Response:
     """How far each grader is, how far they agree, where they differ, and their comments."""
-    ui, pool = ui_of(request), await _pool(request)
-    grades = await asyncio.to_thread(pool.grades)
-    comments = await asyncio.to_thread(pool.comments)
+    ui, pool = ui_of(request), _pool(request)
+    grades, comments = pool.grades(), pool.comments()
     remarks = []  # documents with comments, then those whose grades are furthest apart
     for place, pair in enumerate(pool.pairs):
         given = [labels.get(pair.name) for labels in grades.values()]
@@ -145,22 +139,22 @@ async def pool_page(request: Request) -> Response:
         total=len(pool.pairs),
         grader=request.cookies.get(_GRADER, ""),
         graders={grader: len(found) for grader, found in grades.items()},
-        agreement=await asyncio.to_thread(pool.agreement),
+        agreement=pool.agreement(),
         remarks=[remark for _, remark in remarks[:_MAX_SHOWN]],
     )
 
 
-async def grade_page(request: Request) -> Response:
+def grade_page(request: Request) -> Response:
     """One document with its query and the buttons; the next one without a grade by default."""
-    ui, pool = ui_of(request), await _pool(request)
+    ui, pool = ui_of(request), _pool(request)
     name, grader = request.path_params["pool"], request.query_params.get("grader", "").strip()
     check_grader(grader)
     at = request.query_params.get("at", "")
-    grades = await asyncio.to_thread(pool.grades_of, grader)
+    grades = pool.grades_of(grader)
     last, is_place = len(pool.pairs) - 1, at.isdecimal() and len(at) < 9
     place = min(int(at), last) if is_place else pool.next_ungraded(grader)
     pair = None if place is None else pool.pairs[place]
-    comments = (await asyncio.to_thread(pool.comments)).get(grader, {})
+    comments = pool.comments().get(grader, {})
     address = f"/grade/{name}/grade"
 
     def link(to: int | None) -> str:
@@ -194,35 +188,36 @@ async def grade_page(request: Request) -> Response:
 
 async def save_grade(request: Request) -> Response:
     """Save one grade; then the next document."""
-    pool = await _pool(request)
-    given = dict(await posted(request))
+    return await asyncio.to_thread(_save, request, dict(await posted(request)))
+
+
+def _save(request: Request, given: Mapping[str, str]) -> Response:
+    pool = _pool(request)
     grader = given.get("grader", "").strip()
     check_grader(grader)
     name, grade = (given.get("query_id", ""), given.get("doc_id", "")), given.get("grade", "")
     if grade not in map(str, GRADES):
         raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade[:20]!r}")
     comment = given.get("comment", "").strip()
-    await asyncio.to_thread(pool.save, grader, name, int(grade), comment)
-    place = await asyncio.to_thread(pool.next_ungraded, grader, pool.place[name])
+    pool.save(grader, name, int(grade), comment)
+    place = pool.next_ungraded(grader, pool.place[name])
     fields = {"grader": grader} | ({} if place is None else {"at": str(place)})
     return RedirectResponse(f"/grade/{request.path_params['pool']}/grade?{urlencode(fields)}", 303)
 
 
-async def table_file(request: Request) -> Response:
+def table_file(request: Request) -> Response:
     """The table as one person filled it in."""
-    pool, grader = await _pool(request), request.query_params.get("grader", "")
+    pool, grader = _pool(request), request.query_params.get("grader", "")
     check_grader(grader)
-    content = await asyncio.to_thread(pool.table, grader)
-    return download(content, f"{request.path_params['pool']}-{grader}.csv", "text/csv")
+    return download(pool.table(grader), f"{request.path_params['pool']}-{grader}.csv", "text/csv")
 
 
-async def qrels_file(request: Request) -> Response:
+def qrels_file(request: Request) -> Response:
     """The judgments that the graders make together."""
-    pool = await _pool(request)
-    grades = await asyncio.to_thread(pool.grades)
+    grades = _pool(request).grades()
     content = trec_qrels(label_rows(combine_labels(list(grades.values()))))
     return download(content, f"{request.path_params['pool']}.qrels", "text/plain")
 
 
-async def _pool(request: Request) -> GradedPool:
-    return await asyncio.to_thread(_open, ui_of(request), request.path_params["pool"])
+def _pool(request: Request) -> GradedPool:
+    return _open(ui_of(request), request.path_params["pool"])

@@ -1,6 +1,5 @@
 """The page of a run, the comparison of runs, and both as files."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,13 +42,13 @@ _SORTS: Mapping[str, Callable[[QueryLine], Any]] = {
 }
 
 
-async def run_page(request: Request) -> Response:
+def run_page(request: Request) -> Response:
     """A tab of a run, or its progress while it is not finished."""
     ui = ui_of(request)
-    line, folder = await ui.run(request)
-    dataset = await ui.dataset(folder.read_header())
+    line, folder = ui.run(request)
+    dataset = ui.dataset(folder.read_header())
     if line.state == RunState.RUNNING or not folder.report_file.exists():
-        view = await asyncio.to_thread(lambda: LiveRun(folder, dataset).look())
+        view = LiveRun(folder, dataset).look()
         started = ui.evaluations.of_run(line)
         is_live = started or line.state == RunState.RUNNING
         if not is_live:
@@ -60,7 +59,7 @@ async def run_page(request: Request) -> Response:
     # A report of 100,000 queries takes seconds to read; the second look at it does not.
     key = (folder.path, _changed_at(folder), dataset is None)
     read = partial(RunPage.read, folder, dataset, server=True)
-    run = await asyncio.to_thread(ui.recent.get, key, read)
+    run = ui.recent.get(key, read)
     names = [name for name, _ in run.tabs]
     tab = request.query_params.get("tab", "")
     tab = tab if tab in names else names[0]
@@ -88,7 +87,7 @@ async def run_page(request: Request) -> Response:
         raise HTTPException(404, f"the run has no query {asked['query']!r}")
     selected = asked["query"] or (rows[0].query_id if rows else "")
     theirs = [(line, RunFolder(ui.runs / line.name)) for line in others[:_MAX_OTHERS]]
-    panel = await asyncio.to_thread(_panel, folder, selected, theirs) if selected else None
+    panel = _panel(folder, selected, theirs) if selected else None
     return page(asked=asked, rows=rows, pages=pages, selected=selected, panel=panel)
 
 
@@ -145,22 +144,20 @@ def _panel(
     )
 
 
-async def run_events(request: Request) -> Response:
+def run_events(request: Request) -> Response:
     """The progress of a run, as server-sent events."""
     ui = ui_of(request)
-    line, folder = await ui.run(request)
-    dataset = await ui.dataset(folder.read_header())
+    line, folder = ui.run(request)
+    dataset = ui.dataset(folder.read_header())
     started = ui.evaluations.of_run(line)
     return event_stream(follow(folder, dataset, started), f"/runs/{folder.name}")
 
 
-async def html_file(request: Request) -> Response:
+def html_file(request: Request) -> Response:
     """The page as a file, rendered again: the one in the folder may lack grades and texts."""
     ui = ui_of(request)
-    _, folder = await ui.run(request)
-    dataset = await ui.dataset(folder.read_header())
-    page = await asyncio.to_thread(render_run, folder, dataset)
-    return download(page, f"{folder.name}.html")
+    _, folder = ui.run(request)
+    return download(render_run(folder, ui.dataset(folder.read_header())), f"{folder.name}.html")
 
 
 def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
@@ -181,10 +178,10 @@ def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
     return sorted(found, key=distance)[:_MAX_OFFERED]
 
 
-async def comparison_page(request: Request) -> Response:
+def comparison_page(request: Request) -> Response:
     """2 to 20 runs side by side; the oldest is the reference unless `ref` names another."""
     ui = ui_of(request)
-    page = await _compare(request, ui)
+    page = _compare(request, ui)
     asked = asked_for(request, "q", "slice", "query", "tab", "sort")
     chosen = _matching(page.queries, asked)
     if asked["sort"] == "-gain":
@@ -210,15 +207,15 @@ async def comparison_page(request: Request) -> Response:
     )
 
 
-async def comparison_file(request: Request) -> Response:
+def comparison_file(request: Request) -> Response:
     """The same comparison as one file."""
-    page = await _compare(request, ui_of(request))
+    page = _compare(request, ui_of(request))
     page = replace(page, server=False, docs=replace(page.docs, excerpt=EXCERPT))
-    return download(await asyncio.to_thread(render_compare_file, page), "comparison.html")
+    return download(render_compare_file(page), "comparison.html")
 
 
-async def _compare(request: Request, ui: Ui) -> ComparePage:
-    lines = await ui.chosen_lines(request.query_params.multi_items())
+def _compare(request: Request, ui: Ui) -> ComparePage:
+    lines = ui.chosen_lines(request.query_params.multi_items())
     if not 2 <= len(lines) <= COMPARED_LIMIT:
         raise UsageError(f"choose 2 to {COMPARED_LIMIT} runs to compare, got {len(lines)}")
     asked = asked_for(request, "ref", "b", "metric")
@@ -226,7 +223,7 @@ async def _compare(request: Request, ui: Ui) -> ComparePage:
     folders = [RunFolder(ui.runs / line.name) for line in lines]
     others = [line.name for line in lines[1:]]
     chosen = others.index(asked["b"]) if asked["b"] in others else len(others) - 1
-    dataset = await ui.dataset(*(folder.read_header() for folder in folders))
+    dataset = ui.dataset(*(folder.read_header() for folder in folders))
     changed = tuple((folder.path, _changed_at(folder)) for folder in folders)
 
     def compared() -> ComparePage:
@@ -234,13 +231,10 @@ async def _compare(request: Request, ui: Ui) -> ComparePage:
         found = compare_with_each(sides[0], sides[1:])
         return compare_page(sides, found, dataset, server=True)
 
-    def shown() -> ComparePage:
-        # Slices and lost documents take a while, and every click in the list needs them again.
-        key = (changed, dataset is None)
-        choose = partial(ui.recent.get(key, compared).choose, chosen, asked["metric"])
-        return ui.recent.get((key, chosen, asked["metric"]), choose)
-
-    return await asyncio.to_thread(shown)
+    # Slices and lost documents take a while, and every click in the list needs them again.
+    key = (changed, dataset is None)
+    choose = partial(ui.recent.get(key, compared).choose, chosen, asked["metric"])
+    return ui.recent.get((key, chosen, asked["metric"]), choose)
 
 
 def _changed_at(folder: RunFolder) -> int:

@@ -57,10 +57,10 @@ MAX_TREND = 5000  # runs of one trend, the newest of them
 _MAX_GROUPS = 100
 
 
-async def runs_page(request: Request) -> Response:
+def runs_page(request: Request) -> Response:
     """The runs that match the search, as a list, a board or groups."""
     ui = ui_of(request)
-    await ui.refresh()
+    ui.index.refresh()
     asked = asked_for(request, "q", "only", "view", "metric")
     problem, search = "", parse_search("")
     try:
@@ -87,7 +87,7 @@ async def runs_page(request: Request) -> Response:
     )
     if asked["view"] == "board":
         newest = oldest_first(newest_of_each_target(shown))
-        boards = await asyncio.to_thread(make_boards, ui.runs, newest, asked["metric"])
+        boards = make_boards(ui.runs, newest, asked["metric"])
         return page("board.html", boards=[board for board in boards if board.places])
     if asked["view"] == "groups":
         return page("groups.html", groups=group_lines(shown)[:_MAX_GROUPS])
@@ -138,38 +138,30 @@ async def act_on_chosen(request: Request) -> Response:
 
     The export is a CSV file: one line a run, each figure with its interval.
     """
-    ui = ui_of(request)
-    values = await posted(request)
-    lines = await ui.chosen_lines(values)
-    asked, names = dict(values), [line.name for line in lines]
+    return await asyncio.to_thread(_act, request, await posted(request))
+
+
+def _act(request: Request, values: Sequence[tuple[str, str]]) -> Response:
+    ui, asked = ui_of(request), dict(values)
+    lines = ui.chosen_lines(values)
+    names = [line.name for line in lines]
     if not lines:
         raise UsageError("choose runs in the list first")
     if asked.get("do") == "grade":
-        return await grade_runs(request, lines, asked.get("query", ""))
+        return grade_runs(request, lines, asked.get("query", ""))
     if asked.get("do") == "export":
-        return download(await asyncio.to_thread(_table, ui, names), "runs.csv", "text/csv")
+        runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
+        figures = list(dict.fromkeys(name for run in runs for name in run.report.figures))
+        table = io.BytesIO()
+        write_rows(run_rows(runs, figures), "csv", table, run_columns(figures))
+        return download(table.getvalue(), "runs.csv", "text/csv")
     change = lines[0].change
     if len(names) == 1 and change is not None:
         names = [change.previous, *names]
     return RedirectResponse(f"/compare?{urlencode([('run', name) for name in names])}", 303)
 
 
-def _table(ui: Ui, names: Sequence[str]) -> bytes:
-    runs = [ExportedRun.read(RunFolder(ui.runs / name)) for name in names]
-    figures = list(dict.fromkeys(name for run in runs for name in run.report.figures))
-    stream = io.BytesIO()
-    write_rows(run_rows(runs, figures), "csv", stream, run_columns(figures))
-    return stream.getvalue()
-
-
 # --- trends --------------------------------------------------------------------------------------
-
-
-async def trends_page(request: Request) -> Response:
-    """One chart of the set that the address names, else of the largest."""
-    ui = ui_of(request)
-    await ui.refresh()
-    return await asyncio.to_thread(_trend_page, ui, request)
 
 
 def _trend_sets(ui: Ui) -> list[list[RunLine]]:
@@ -184,7 +176,10 @@ def _trend_sets(ui: Ui) -> list[list[RunLine]]:
     return sorted(sets.values(), key=size, reverse=True)
 
 
-def _trend_page(ui: Ui, request: Request) -> Response:
+def trends_page(request: Request) -> Response:
+    """One chart of the set that the address names, else of the largest."""
+    ui = ui_of(request)
+    ui.index.refresh()
     asked = asked_for(request, "target", "dataset", "split", "metric", "branch", "since", "until")
     sets, names = _trend_sets(ui), ("target", "dataset", "split")
     wanted = [
