@@ -10,7 +10,8 @@ from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
 from assay.errors import UsageError
-from assay.serve.mcp.app import allowed_hosts, mcp_app
+from assay.serve.guards import parse_hosts
+from assay.serve.mcp.app import mcp_app
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
@@ -52,7 +53,7 @@ async def test_what_there_is_not_is_an_error_of_the_protocol(url: str, mode: str
 
 
 async def test_the_operator_allows_more_names(http: httpx.AsyncClient) -> None:
-    hosts = allowed_hosts("0.0.0.0", "search.example.org, 10.0.0.7, fd00::1")
+    hosts = parse_hosts("search.example.org, 10.0.0.7, fd00::1")
     async with serving(mcp_app(load_tiny, hosts=hosts)) as url:
         for host in ("search.example.org:8000", "10.0.0.7", "[fd00::1]:8000"):
             answer = await http.get(f"{url}/stats", headers={"Host": host})
@@ -65,4 +66,4 @@ async def test_the_operator_allows_more_names(http: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("entry", ["a:80", "http://a", "a/b", "u@a", "a b"])
 def test_a_name_that_is_none_is_refused_at_the_start(entry: str) -> None:
     with pytest.raises(UsageError, match="is not a host name"):
-        allowed_hosts("127.0.0.1", f"search.example.org, {entry}")
+        parse_hosts(f"search.example.org, {entry}")

@@ -1,6 +1,7 @@
 """`assay serve ...`: Assay's own servers, one command each."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from assay.cli.console import say
@@ -150,16 +151,25 @@ def mcp(
         asyncio.run(serve_stdio(dataset, mode))
         return
     from assay.data.load import require_dataset
+    from assay.serve.guards import admin_token, parse_hosts, server_token
     from assay.serve.listening import check_exposure, listen, serve_on
 
     check_exposure(host, is_open=is_open)
     require_dataset(dataset)
     with listen("MCP server", host, port, path="/mcp") as listener:
-        from assay.serve.mcp.app import search_app
+        from assay.serve.mcp.app import SERVICES, mcp_app
+        from assay.serve.retrieval import load_retrieval
 
         if record is not None:
             record.touch(mode=0o600)  # who reads it may be there before the first search
-        serve_on(search_app(dataset, mode, host, allow_hosts, record), listener)
+        app = mcp_app(
+            partial(load_retrieval, dataset, mode),
+            token=server_token(),
+            admin_token=admin_token(),
+            hosts=(*SERVICES, host, *parse_hosts(allow_hosts)),
+            record=record,
+        )
+        serve_on(app, listener)
 
 
 def agent(

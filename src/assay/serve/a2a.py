@@ -14,7 +14,6 @@ import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import PurePath
@@ -36,7 +35,7 @@ from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes import create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as pb
-from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Message, Task, TaskState
+from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState
 from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
 from a2a.utils.errors import UnsupportedOperationError
 from pydantic import BaseModel, ValidationError
@@ -85,14 +84,16 @@ class TaskExecutor(AgentExecutor):
         """Carry out the `request` that a message holds, and report to `updater`."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Called by the SDK with each new message."""
+        """Called by the SDK with each new message: its first data part, else its text, is JSON."""
         assert context.message is not None
         updater = _updater(context, event_queue)
         # Without the message as its history: nothing that was sent is kept or sent back.
         submitted = TaskState.TASK_STATE_SUBMITTED
         await event_queue.enqueue_event(new_task(updater.task_id, updater.context_id, submitted))
         try:
-            await self.work(message_content(context.message), updater)
+            data = get_data_parts(context.message.parts)
+            text = "".join(get_text_parts(context.message.parts))
+            await self.work(data[0] if data else parse_request(text, "message"), updater)
         except ServerUnavailable as refusal:
             await send_status(updater, TaskState.TASK_STATE_FAILED, str(refusal))
         except TaskRefused as refusal:
@@ -123,12 +124,6 @@ async def wait_until_loaded(loading: Loading[Loaded]) -> Loaded:
         return await loading.get()
     except AssayError:
         raise ServerUnavailable("this server failed to load; see its log") from None
-
-
-def message_content(message: Message) -> object:
-    """The JSON value in a message: its first data part, else its text parts joined."""
-    data = get_data_parts(message.parts)
-    return data[0] if data else parse_request("".join(get_text_parts(message.parts)), "message")
 
 
 def parse_request(text: str | bytes, place: str) -> object:
@@ -204,30 +199,13 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 STREAM_GRACE_S = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class AgentProfile:
-    """What an agent's card says about it."""
+def build_card(profile: pb.AgentCard, base_url: str, *, needs_token: bool) -> pb.AgentCard:
+    """The card of the agent at `base_url`; `profile` has its name, description and skills.
 
-    name: str
-    description: str
-    skills: tuple[pb.AgentSkill, ...]
-
-    def serving(self, dataset: str) -> "AgentProfile":
-        """The profile of an agent that serves `dataset`, a name or the path of its files.
-
-        The agent's name and the ids of its skills stay, by which launchers find it.
-        """
-        # Not the folders in which its files are, which are our own.
-        name = dataset if dataset in KNOWN else PurePath(dataset).name
-        return replace(self, description=f"{self.description} Data set: {name}.")
-
-
-def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
-    """The card of the agent at `base_url`; `needs_token` declares the bearer token."""
+    `needs_token` declares the bearer token.
+    """
     url = f"{base_url.rstrip('/')}/"
     card = pb.AgentCard(
-        name=profile.name,
-        description=profile.description,
         version=version("agent-assay"),
         # Without a version it would mean 0.3.
         supported_interfaces=[
@@ -237,8 +215,8 @@ def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb
         capabilities=pb.AgentCapabilities(streaming=True),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain", "application/json"],
-        skills=profile.skills,
     )
+    card.MergeFrom(profile)
     if needs_token:
         scheme = pb.HTTPAuthSecurityScheme(scheme="bearer")
         card.security_schemes["bearer"].http_auth_security_scheme.CopyFrom(scheme)
@@ -248,11 +226,12 @@ def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb
 
 
 def a2a_app(
-    profile: AgentProfile,
+    profile: pb.AgentCard,
     executor: TaskExecutor,
     loading: Loading[Any],
     *,
     service: str,
+    dataset: str | None,
     card_url: str | None,
     token: str | None,
     kept_tasks: int,
@@ -262,16 +241,22 @@ def a2a_app(
 ) -> ASGIApp:
     """An A2A agent. Card and health are open to anyone; the rest needs `token`, if one is set.
 
-    `loading` is what the agent needs before it can work; it starts with the server. `card_url` is
-    the address that the card names; None names the one by which it was requested. `kept_tasks` is
-    how many finished tasks are remembered. `end_work` is called first when the server stops, while
-    clients can still be sent the end, and `on_stop` when the last one has disconnected.
+    `loading` is what the agent needs before it can work; it starts with the server. The card names
+    `dataset`, a name or the path of its files, if there is one, and the address `card_url`, else
+    the one by which it was requested. `kept_tasks` is how many finished tasks are remembered.
+    `end_work` is called first when the server stops, while clients can still be sent the end, and
+    `on_stop` when the last one has disconnected.
     """
-    store = BoundedTaskStore(kept_tasks)
-    card_at = partial(build_card, profile, needs_token=token is not None)
+    served = pb.AgentCard()
+    served.CopyFrom(profile)
+    if dataset is not None:
+        # Not the folders in which its files are, which are our own.
+        name = dataset if dataset in KNOWN else PurePath(dataset).name
+        served.description += f" Data set: {name}."
+    card_at = partial(build_card, served, needs_token=token is not None)
     handler = DefaultRequestHandler(
         executor,
-        store,
+        BoundedTaskStore(kept_tasks),
         card_at(card_url or "http://localhost"),
         request_context_builder=FirstMessageOnly(),
     )

@@ -6,13 +6,12 @@ Where it was started to answer too, the same artifact holds the answer and the i
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from itertools import chain, repeat
 from typing import Annotated
 
 from a2a.helpers import new_data_part
 from a2a.server.tasks import TaskUpdater
-from a2a.types.a2a_pb2 import AgentSkill
+from a2a.types.a2a_pb2 import AgentCard, AgentSkill
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
@@ -22,7 +21,6 @@ from assay.llm.passages import Passage
 from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.serve.a2a import (
-    AgentProfile,
     ServerUnavailable,
     TaskExecutor,
     TaskRefused,
@@ -48,10 +46,10 @@ ARTIFACT = "retrieval_results"
 IN_FLIGHT = 64
 KEPT_TASKS = 1000
 
-PROFILE = AgentProfile(
+PROFILE = AgentCard(
     name="NFCorpus Retrieval Agent",
     description="Finds the documents that answer a question, best first.",
-    skills=(
+    skills=[
         AgentSkill(
             id="nfcorpus_retrieval",
             name="Retrieve documents",
@@ -59,7 +57,7 @@ PROFILE = AgentProfile(
             tags=["retrieval", "search"],
             examples=['{"query": "What are the effects of calcium on bone health?", "top_k": 5}'],
         ),
-    ),
+    ],
 )
 # What the card names as well if the agent answers.
 ANSWERS = AgentSkill(
@@ -98,12 +96,16 @@ def purple_app(
     `in_flight` searches run at once; others wait.
     """
     loading: Loading[Find] = Loading(lambda: load(loading.note))
-    profile = replace(PROFILE, skills=(*PROFILE.skills, ANSWERS)) if answers else PROFILE
+    profile = AgentCard()
+    profile.CopyFrom(PROFILE)
+    if answers:
+        profile.skills.append(ANSWERS)
     return a2a_app(
-        profile if dataset is None else profile.serving(dataset),
+        profile,
         PurpleExecutor(loading, in_flight, max_wait_s),
         loading,
         service="purple",
+        dataset=dataset,
         card_url=card_url,
         token=token,
         kept_tasks=KEPT_TASKS,

@@ -14,7 +14,7 @@ from a2a.helpers import new_data_part, new_text_part
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
-from a2a.types.a2a_pb2 import AgentSkill, TaskState
+from a2a.types.a2a_pb2 import AgentCard, AgentSkill, TaskState
 from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -29,7 +29,6 @@ from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
 from assay.serve.a2a import (
     STREAM_GRACE_S,
-    AgentProfile,
     ServerUnavailable,
     TaskExecutor,
     TaskRefused,
@@ -52,11 +51,11 @@ ARTIFACT = "Evaluation Results"
 STATUS_S = 5.0
 VERBOSE_STATUS_S = 1.0
 
-PROFILE = AgentProfile(
+PROFILE = AgentCard(
     name="NFCorpus Retrieval Evaluator",
     description="Measures how well a retrieval agent ranks documents: nDCG and more, with "
     "confidence intervals, failures by kind and latencies.",
-    skills=(
+    skills=[
         AgentSkill(
             id="nfcorpus_retrieval_eval",
             name="Evaluate a retrieval agent",
@@ -78,7 +77,7 @@ PROFILE = AgentProfile(
                 '"config": {"num_queries": 10, "search": "bm25", "num_trials": 3}}'
             ],
         ),
-    ),
+    ],
 )
 
 _STATES = {state: TaskState.Value(f"TASK_STATE_{state.name}") for state in JobState}
@@ -108,10 +107,11 @@ def green_app(
     loading: Loading[Dataset] = Loading(lambda: load(loading.note))
     queue = JobQueue(loading, out, policy, source, concurrency, running=running, waiting=waiting)
     return a2a_app(
-        PROFILE.serving(source),
+        PROFILE,
         GreenExecutor(queue),
         loading,
         service="green",
+        dataset=source,
         card_url=card_url,
         token=token,
         kept_tasks=KEPT,

@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -61,31 +62,30 @@ class JobState(StrEnum):
         return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELED)
 
 
+@dataclass(eq=False)
 class EvaluationJob:
     """One evaluation from submission to end. Read from the server's loop, run in a thread."""
 
-    def __init__(self, job_id: str, spec: EvaluationSpec, agent: A2AAgent) -> None:
-        self.id = job_id
-        self.spec = spec
-        self.folder: RunFolder | None = None
-        self.state = JobState.SUBMITTED
-        self.tick: Tick | None = None
-        self.future: Future[None] | None = None
-        self._agent = agent
-        self._note = "queued"
-        self._canceled = threading.Event()
-        self._sanity: Sequence[str] = ()
+    id: str
+    spec: EvaluationSpec
+    agent: A2AAgent
+    state: JobState = JobState.SUBMITTED
+    note: str = "queued"
+    folder: RunFolder | None = None
+    tick: Tick | None = None
+    sanity: Sequence[str] = ()
+    future: Future[None] | None = None
+    canceled: threading.Event = field(default_factory=threading.Event)
 
     def warnings(self) -> list[str]:
         """What is unusual about the request, then about the agent, then about the figures."""
-        findings = (what for what, _ in self._agent.findings)
-        return [*self.spec.warnings, *findings, *self._sanity]
+        return [*self.spec.warnings, *(what for what, _ in self.agent.findings), *self.sanity]
 
     def describe(self) -> str:
         """The progress of the evaluation, or how it ended, in one sentence."""
         tick = self.tick
         if self.state is not JobState.WORKING or tick is None or not tick.done:
-            return self._note
+            return self.note
         failed = f", {tick.failed} failed" if tick.failed else ""
         return (
             f"{tick.done} of {tick.total} queries, mean {tick.metric} {figure(tick.mean)}{failed}"
@@ -104,79 +104,70 @@ class EvaluationJob:
 
     def cancel(self) -> None:
         """Stop sending queries; answers so far are kept. Returns at once: follow `updates`."""
-        self._canceled.set()
+        self.canceled.set()
         if self.future is not None and self.future.cancel():
-            self._end(JobState.CANCELED, "canceled before it began")
+            self.note, self.state = "canceled before it began", JobState.CANCELED
 
     def run(self, dataset: Dataset, out: Path) -> None:
         """Evaluate, in a worker thread. Never raises: `state` and `describe` say how it ended."""
+        self.note, self.state, end = "preparing", JobState.WORKING, JobState.FAILED
         try:
-            asyncio.run(self._evaluate(dataset, out))
+            end, note = asyncio.run(self._evaluate(dataset, out))
         except TargetError as error:
-            self._end(JobState.FAILED, str(error))
+            note = str(error)
         except AssayError as error:
             log_exception(_logger, "evaluation failed", error, task_id=self.id)
-            self._end(JobState.FAILED, redact_places(str(error)))
+            note = redact_places(str(error))
         except BaseException as error:
             log_exception(_logger, "task failed", error, task_id=self.id)
-            self._end(JobState.FAILED, INTERNAL_ERROR)
+            note = INTERNAL_ERROR
+        self.note, self.state = note, end  # the note first: who follows the state reads it at once
 
-    async def _evaluate(self, dataset: Dataset, out: Path) -> None:
+    async def _evaluate(self, dataset: Dataset, out: Path) -> tuple[JobState, str]:
         events = Events(
             tick=partial(setattr, self, "tick"),
-            message=partial(setattr, self, "_note"),
+            message=partial(setattr, self, "note"),
             opened=partial(setattr, self, "folder"),
         )
-        canceling = asyncio.create_task(self._cancel_with(events.stop))
-        self._note = "preparing"
-        self.state = JobState.WORKING
+
+        async def stop_when_canceled() -> None:
+            while not self.canceled.is_set():
+                await asyncio.sleep(_POLL_S)
+            events.stop.set()
+
+        stopping = asyncio.create_task(stop_when_canceled())
         try:
             run = await run_evaluation(
-                self.spec.config, dataset, agent=self._agent, out=out, events=events
+                self.spec.config, dataset, agent=self.agent, out=out, events=events
             )
         except (KeyboardInterrupt, RunError):
             if not events.stop.is_set():
                 raise
-            self._end(JobState.CANCELED, "canceled before the first answer")
-        else:
-            self._finish(run)
+            return JobState.CANCELED, "canceled before the first answer"
         finally:
-            canceling.cancel()
-
-    async def _cancel_with(self, stop: asyncio.Event) -> None:
-        while not self._canceled.is_set():
-            await asyncio.sleep(_POLL_S)
-        stop.set()
-
-    def _finish(self, run: Run) -> None:
-        self._sanity = run.report.warnings
+            stopping.cancel()
+        self.sanity = run.report.warnings
         run.folder.write_summary(plain_text(render_report(run.report, path=run.folder.name)))
-        summary = run.report.summary
-        if run.state == RunState.INTERRUPTED:
-            asked, planned = summary.total_queries, run.report.planned_queries
-            note = f"canceled after {asked} of {planned}; kept as run {run.folder.name}"
-            self._end(JobState.CANCELED, note)
-        elif not summary.successful_queries or run.state == RunState.TARGET_LOST:
-            self._end(JobState.FAILED, _why_failed(run))
-        else:
-            failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""
-            self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
-
-    def _end(self, state: JobState, note: str) -> None:
-        self._note = note
-        self.state = state
+        return _outcome(run)
 
 
-def _why_failed(run: Run) -> str:
-    """A mean of 0 would be taken for a score: what is missing is the agent."""
-    report, answered = run.report, run.report.summary.successful_queries
-    what = f"the agent answered none of {report.summary.total_queries} queries"
+def _outcome(run: Run) -> tuple[JobState, str]:
+    """How a run ended, in one sentence."""
+    report, kept = run.report, f"kept as run {run.folder.name}"
+    asked, answered = report.summary.total_queries, report.summary.successful_queries
+    if run.state == RunState.INTERRUPTED:
+        return JobState.CANCELED, f"canceled after {asked} of {report.planned_queries}; {kept}"
+    if answered and run.state != RunState.TARGET_LOST:
+        number = report.summary.failed_queries
+        failed = f", {number} failed" if number else ""
+        return JobState.COMPLETED, f"evaluated {asked} queries{failed}"
+    # A mean of 0 would be taken for a score: what is missing is the agent.
+    what = f"the agent answered none of {asked} queries"
     if answered:
         what = f"the agent was lost after {answered} of {report.planned_queries} queries"
     kinds = ", ".join(f"{kind} {number}" for kind, number in report.failures.items())
-    example = next(iter(report.failure_examples.values()), "")
-    example = f"; for example {example}" if example else ""
-    return f"{what}: {kinds}{example}; kept as run {run.folder.name}"
+    example = "".join(f"; for example {one}" for one in list(report.failure_examples.values())[:1])
+    return JobState.FAILED, f"{what}: {kinds}{example}; {kept}"
 
 
 class JobQueue:

@@ -22,10 +22,7 @@ from assay.serve.guards import (
     BearerToken,
     guarded,
     json_error,
-    parse_hosts,
-    server_token,
 )
-from assay.serve.guards import admin_token as operator_token
 from assay.serve.mcp.search import (
     DocumentSearch,
     LoadRetrieval,
@@ -88,28 +85,6 @@ def mcp_app(
         AllowedHosts(hosts, check_host=True, hint=f"allow it with {HOSTS_VARIABLE}"),
         BearerToken(token, admin_token=admin_token, admin_paths={RESET_PATH}),
         body_limit=_BODY_LIMIT,
-    )
-
-
-def allowed_hosts(listen_host: str, more: str = "") -> tuple[str, ...]:
-    """The services of a Compose file, where the server listens, and what the operator adds."""
-    return (*SERVICES, listen_host, *parse_hosts(more))
-
-
-def search_app(
-    dataset: str,
-    mode: str,
-    listen_host: str,
-    allow_hosts: str = "",
-    record: Path | None = None,
-) -> ASGIApp:
-    """`mcp_app` over a data set, with the tokens of the environment."""
-    return mcp_app(
-        partial(load_retrieval, dataset, mode),
-        token=server_token(),
-        admin_token=operator_token(),
-        hosts=allowed_hosts(listen_host, allow_hosts),
-        record=record,
     )
 
 

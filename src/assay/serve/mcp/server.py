@@ -41,7 +41,7 @@ from mcp_types.version import is_version_at_least
 from pydantic import AnyUrl, ValidationError
 
 from assay.errors import AssayError
-from assay.llm.answerer import ExtractiveAnswerer, ModelAnswerer
+from assay.llm.answerer import ExtractiveAnswerer
 from assay.llm.passages import Answer, Passage, not_found
 from assay.llm.prompt import SYSTEM, question_prompt, read_generated
 from assay.serve.mcp.search import (
@@ -82,7 +82,8 @@ def mcp_server(documents: DocumentSearch) -> MCPServer[None]:
         lifespan=lambda _server: _loading(documents),
         subscriptions=False,  # no list ever changes
     )
-    _add_tools(server, documents, AnswerService(documents, ExtractiveAnswerer()))
+    _add_tools(server, documents)
+    _add_answers(server, documents)
     _add_documents(server, documents)
     return server
 
@@ -96,7 +97,7 @@ async def _loading(documents: DocumentSearch) -> AsyncIterator[None]:
         await documents.loading.stop()
 
 
-def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: "AnswerService") -> None:
+def _add_tools(server: MCPServer[Any], documents: DocumentSearch) -> None:
     """Register the tools. Their docstrings are what models read to choose one.
 
     Progress messages name the step and never what is searched for.
@@ -135,17 +136,6 @@ def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: "Answ
             total_found=len(hits),
             search_method=(await documents.retrieval()).mode,
         )
-
-    @server.tool(title="Answer with sources", annotations=_READS_ONLY)
-    async def nc_semantic_search_answer(
-        query: DescribedQuery,
-        ctx: Context[Any, Any],
-        limit: TopK = 5,
-        score_threshold: Threshold = 0.0,
-        max_answer_tokens: AnswerTokens = 500,
-    ) -> SemanticAnswer | InputRequiredResult:
-        """Answer a question from the documents, citing them as [1], [2]; says so if it cannot."""
-        return await answers.answer(query, limit, score_threshold, max_answer_tokens, ctx)
 
     @server.tool(title="Index status", annotations=_READS_ONLY)
     async def nc_get_vector_sync_status() -> SyncStatus:
@@ -244,28 +234,22 @@ _MULTI_ROUND_VERSION = "2026-07-28"
 _SAMPLING_TIMEOUT_S = 120.0
 
 
-class AnswerService:
-    """Answers with the client's model if it offers sampling, else with `answerer`."""
+def _add_answers(server: MCPServer[Any], documents: DocumentSearch) -> None:
+    """Register the tool that answers."""
 
-    def __init__(
-        self, documents: DocumentSearch, answerer: ExtractiveAnswerer | ModelAnswerer
-    ) -> None:
-        self._documents = documents
-        self._answerer = answerer
-
-    async def answer(
-        self,
-        query: str,
-        limit: int,
-        score_threshold: float,
-        max_answer_tokens: int,
+    @server.tool(title="Answer with sources", annotations=_READS_ONLY)
+    async def nc_semantic_search_answer(
+        query: DescribedQuery,
         ctx: Context[Any, Any],
+        limit: TopK = 5,
+        score_threshold: Threshold = 0.0,
+        max_answer_tokens: AnswerTokens = 500,
     ) -> SemanticAnswer | InputRequiredResult:
-        """Search, then answer; or the question that the client has to answer first."""
+        """Answer a question from the documents, citing them as [1], [2]; says so if it cannot."""
         await ctx.report_progress(0, 2, "searching")
-        retrieval = await self._documents.retrieval()
+        retrieval = await documents.retrieval()
         if ctx.input_responses is None:
-            hits = await self._documents.search(query, limit, score_threshold)
+            hits = await documents.search(query, limit, score_threshold)
         else:  # the second round of a call, whose search was counted in the first
             found = await retrieval.search(query, limit)
             hits = [hit for hit in found if hit.score >= score_threshold]
@@ -273,7 +257,7 @@ class AnswerService:
         if hits:
             await ctx.report_progress(1, 2, "answering")
             passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
-            written, writer = await self._written(query, passages, max_answer_tokens, ctx)
+            written, writer = await _written(query, passages, max_answer_tokens, ctx)
             if isinstance(written, InputRequiredResult):
                 return written
             answer = written
@@ -293,28 +277,30 @@ class AnswerService:
             warnings=list(answer.warnings),
         )
 
-    async def _written(
-        self, query: str, passages: Sequence[Passage], max_tokens: int, ctx: Context[Any, Any]
-    ) -> tuple[Answer | InputRequiredResult, str]:
-        """The answer and the method that wrote it."""
-        warnings: tuple[str, ...] = ()
-        capabilities = ctx.client_capabilities
-        if capabilities is not None and capabilities.sampling is not None:
-            prompt = question_prompt(query, passages)
-            try:
-                return await sampled_answer(ctx, prompt, len(passages), max_tokens), SAMPLING
-            except SamplingFailed as reason:
-                warnings = (f"sampling was available but produced no answer: {reason}",)
-        answer = await self._answerer.answer(query, passages, max_tokens)
-        answer = replace(answer, warnings=(*warnings, *answer.warnings))
-        return answer, self._answerer.name
+
+async def _written(
+    query: str, passages: Sequence[Passage], max_tokens: int, ctx: Context[Any, Any]
+) -> tuple[Answer | InputRequiredResult, str]:
+    """The answer, or the question to the client, and the method that wrote it: the client's model
+    if it offers sampling, else quotations."""
+    warnings: tuple[str, ...] = ()
+    capabilities = ctx.client_capabilities
+    if capabilities is not None and capabilities.sampling is not None:
+        prompt = question_prompt(query, passages)
+        try:
+            return await _sampled(ctx, prompt, len(passages), max_tokens), SAMPLING
+        except SamplingFailed as reason:
+            warnings = (f"sampling was available but produced no answer: {reason}",)
+    quoting = ExtractiveAnswerer()
+    answer = await quoting.answer(query, passages, max_tokens)
+    return replace(answer, warnings=(*warnings, *answer.warnings)), quoting.name
 
 
 class SamplingFailed(Exception):
     """The client offers sampling but gave no answer. The message is safe to show."""
 
 
-async def sampled_answer(
+async def _sampled(
     ctx: Context[Any, Any], prompt: str, passages: int, max_tokens: int
 ) -> Answer | InputRequiredResult:
     """The client's answer, or the question that it has to answer first."""
