@@ -13,7 +13,6 @@ from starlette.types import ASGIApp
 from assay.progress import Progress
 from assay.serve.listening import GracefulServer, bind, url_of
 from assay.serve.purple import Load
-from assay.targets.protocol import AgentAnswer
 
 NEW = {"A2A-Version": "1.0"}
 T = TypeVar("T")
@@ -31,8 +30,8 @@ def loads(value: T) -> Callable[[Progress], Awaitable[T]]:
 def finds(search: Callable[[str], Awaitable[list[str]]]) -> Load:
     """The search of a purple agent: the ids that `search` finds for a query."""
 
-    async def find(query: str, _top_k: int) -> AgentAnswer:
-        return AgentAnswer(tuple(await search(query)))
+    async def find(query: str, _top_k: int) -> list[str]:
+        return await search(query)
 
     return loads(find)
 

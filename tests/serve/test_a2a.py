@@ -9,10 +9,9 @@ from tests.serve.serving import loads, serving
 
 from assay.serve.a2a import MAX_HISTORY, BoundedTaskStore
 from assay.serve.purple import purple_app
-from assay.targets.protocol import AgentAnswer
 
 
-async def _never(_query: str, _top_k: int) -> AgentAnswer:
+async def _never(_query: str, _top_k: int) -> list[str]:
     raise AssertionError
 
 

@@ -113,10 +113,3 @@ def test_a_token_or_the_operator_opens_a_server(monkeypatch: pytest.MonkeyPatch)
         check_exposure("0.0.0.0", is_open=False)
     monkeypatch.setenv("ASSAY_TOKEN", "secret")
     check_exposure("0.0.0.0", is_open=False)
-
-
-def test_answers_need_documents_of_our_own(tmp_path: Path) -> None:
-    arguments = ("serve", "purple", "--answers", "--mcp-server-url", "http://127.0.0.1:1")
-    refused = forked.run(forked.ASSAY, *arguments)
-    assert refused.returncode == 2
-    assert "--answers needs the documents" in refused.stderr

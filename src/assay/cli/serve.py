@@ -26,11 +26,6 @@ def purple(
     mcp_server_url: str | None = option(
         None, "Search through this MCP server instead of in process.", "MCP_SERVER_URL", "URL"
     ),
-    answers: bool = switch(
-        "--answers",
-        "Answer too: by quoting, or with the model in RAG_EVAL_PROVIDER.",
-        "ASSAY_ANSWERS",
-    ),
     host: str = HOST_OPTION,
     is_open: bool = OPEN_OPTION,
     port: int = port_option(9010),
@@ -39,8 +34,7 @@ def purple(
 ) -> None:
     """Serve the reference retrieval agent over A2A. It takes a query and returns ranked ids.
 
-    "Purple" is what AgentBeats calls an agent under test. With --answers it returns an answer and
-    its citations as well, which assay eval a2a:URL --answers measures.
+    "Purple" is what AgentBeats calls an agent under test.
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
@@ -50,22 +44,15 @@ def purple(
 
     check_exposure(host, is_open=is_open)
     require_dataset(dataset)
-    if answers and mcp_server_url:
-        raise UsageError(
-            "--answers needs the documents, and with --mcp-server-url another server has them: "
-            "leave one of the two out"
-        )
     with listen("purple agent", host, port) as listener:
         from assay.serve import purple as served
 
+        load, close = served.local_search(dataset, mode), None
         if mcp_server_url:
             load, close = served.mcp_search(mcp_server_url)
-        else:
-            load, close = served.local_search(dataset, mode, answers=answers)
         app = served.purple_app(
             load,
             dataset=None if mcp_server_url else dataset,
-            answers=answers,
             card_url=card_url,
             token=server_token(),
             max_wait_s=served.MAX_WAIT_S if mcp_server_url else None,

@@ -1,11 +1,8 @@
-"""The purple agent: QueryRequest in, `retrieval_results` with ranked document ids out.
-
-Where it was started to answer too, the same artifact holds the answer and the ids that it cites.
-"""
+"""The purple agent: QueryRequest in, `retrieval_results` with ranked document ids out."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, repeat
 from typing import Annotated
 
@@ -17,8 +14,6 @@ from starlette.types import ASGIApp
 
 from assay.contract.envelope import NO_FLAG
 from assay.errors import AgentFailure, AssayError, TargetError
-from assay.llm.passages import Passage
-from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.serve.a2a import (
     ServerUnavailable,
@@ -30,13 +25,11 @@ from assay.serve.a2a import (
 )
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import QueryText, load_retrieval
-from assay.targets.builtin import BuiltinAnswers
 from assay.targets.mcp import McpAgent
 from assay.targets.mcp_connection import HttpServer
-from assay.targets.protocol import AgentAnswer
 
-# Finds the ids of at most so many documents for a query, best first, and may answer from them.
-Find = Callable[[str, int], Awaitable[AgentAnswer]]
+# Finds the ids of at most so many documents for a query, best first.
+Find = Callable[[str, int], Awaitable[Sequence[str]]]
 Load = Callable[[Progress], Awaitable[Find]]
 Stop = Callable[[], Awaitable[None]] | None
 
@@ -59,15 +52,6 @@ PROFILE = AgentCard(
         ),
     ],
 )
-# What the card names as well if the agent answers.
-ANSWERS = AgentSkill(
-    id="answers",
-    name="Answer from documents",
-    description='Send {"query": "...", "top_k": 5} as JSON; returns "answer" and the ids in '
-    '"citations" beside the ranked document ids.',
-    tags=["answers", "citations", "rag"],
-    examples=['{"query": "How much calcium do adults need?", "top_k": 5}'],
-)
 
 
 class QueryRequest(BaseModel):
@@ -81,7 +65,6 @@ def purple_app(
     load: Load,
     *,
     dataset: str | None = None,
-    answers: bool = False,
     card_url: str | None = None,
     token: str | None = None,
     in_flight: int = IN_FLIGHT,
@@ -92,16 +75,11 @@ def purple_app(
 
     `load` makes the search ready; it starts with the server and may take minutes. Requests wait for
     it, at most `max_wait_s` seconds, then they are answered with the reason. `dataset` is what the
-    card names, None if another server searches, and `answers` whether the agent answers, too.
-    `in_flight` searches run at once; others wait.
+    card names, None if another server searches. `in_flight` searches run at once; others wait.
     """
     loading: Loading[Find] = Loading(lambda: load(loading.note))
-    profile = AgentCard()
-    profile.CopyFrom(PROFILE)
-    if answers:
-        profile.skills.append(ANSWERS)
     return a2a_app(
-        profile,
+        PROFILE,
         PurpleExecutor(loading, in_flight, max_wait_s),
         loading,
         service="purple",
@@ -113,28 +91,18 @@ def purple_app(
     )
 
 
-def local_search(dataset: str, mode: str, *, answers: bool = False) -> tuple[Load, Stop]:
-    """Search in this process; with `answers`, an answer is written from what is found, by the
-    configured model or by quoting. Raises `UsageError` for an unknown model."""
-    writer = None
-    if answers:
-        from assay.llm.providers.opening import configured_spec
-
-        writer = BuiltinAnswers(configured_spec() or "")
+def local_search(dataset: str, mode: str) -> Load:
+    """Search in this process."""
 
     async def load(progress: Progress) -> Find:
         retrieval = await load_retrieval(dataset, mode, progress)
 
-        async def find(query: str, top_k: int) -> AgentAnswer:
-            hits = await retrieval.search(query, top_k)
-            if writer is None:
-                return AgentAnswer(tuple(hit.doc_id for hit in hits))
-            passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
-            return await writer.from_passages(query, passages)
+        async def find(query: str, top_k: int) -> Sequence[str]:
+            return [hit.doc_id for hit in await retrieval.search(query, top_k)]
 
         return find
 
-    return load, writer.close if writer else None
+    return load
 
 
 TOOL = "search_nfcorpus"
@@ -166,19 +134,20 @@ def mcp_search(url: str) -> tuple[Load, Stop]:
             await asyncio.sleep(delay)
         return find
 
-    async def find(query: str, top_k: int) -> AgentAnswer:
+    async def find(query: str, top_k: int) -> Sequence[str]:
         try:
-            return await agent.ask(query, top_k)
+            return (await agent.ask(query, top_k)).doc_ids
         except AgentFailure as failure:
             if not failure.retryable:
                 raise
-            return await agent.ask(query, top_k)  # a lost session is noticed only by a call
+            # A lost session is noticed only by a call.
+            return (await agent.ask(query, top_k)).doc_ids
 
     return load, agent.close
 
 
 class PurpleExecutor(TaskExecutor):
-    """Answers each message with one artifact: the ranked ids, and the answer if there is one."""
+    """Answers each message with one artifact, the ranked ids."""
 
     def __init__(
         self, loading: Loading[Find], in_flight: int, max_wait_s: float | None = None
@@ -201,8 +170,6 @@ class PurpleExecutor(TaskExecutor):
                 found = await find(asked.query, asked.top_k)
         except (AssayError, AgentFailure) as error:  # our own words, nothing of the request
             raise TaskRefused(str(error)) from error
-        results: JsonObject = {"doc_ids": list(dict.fromkeys(found.doc_ids))[: asked.top_k]}
-        if found.answer is not None:
-            results |= {"answer": found.answer, "citations": list(found.citations)}
-        await updater.add_artifact([new_data_part(results)], name=ARTIFACT)
+        results = new_data_part({"doc_ids": list(dict.fromkeys(found))[: asked.top_k]})
+        await updater.add_artifact([results], name=ARTIFACT)
         await updater.complete()
