@@ -68,13 +68,6 @@ async def test_what_cannot_pass_is_asked_once_and_retries_end() -> None:
     assert (call.failure, call.attempts, agent.asked) == (FailureKind.CONNECTION, 3, 3)
 
 
-async def test_a_hanging_agent_times_out_once() -> None:
-    agent = Scripted([30.0, ANSWER])
-    call = await asked(agent, timeout=0.05)
-    assert (call.failure, call.attempts) == (FailureKind.TIMEOUT, 1)
-    assert call.message == "no answer within 0.05 s"
-
-
 async def test_no_more_ids_are_kept_than_anything_looks_at() -> None:
     agent = Scripted([AgentAnswer(tuple(f"d{i}" for i in range(KEPT_IDS + 7)))])
     call = await asked(agent)

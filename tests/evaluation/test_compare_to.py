@@ -122,11 +122,6 @@ def test_a_gate_that_too_few_queries_can_never_fail_says_so(
     assert str(gate.note).startswith(expected) is (queries == 6)
 
 
-def test_a_margin_is_told_from_a_name_with_dashes() -> None:
-    gate = parse_gate("ndcg@5>=fix-7-0.01", 5, "fix-7")
-    assert (gate.reference, gate.bound) == ("fix-7", -0.01)
-
-
 def test_a_baseline_and_an_earlier_run_exclude_each_other(
     main: Run, dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -188,3 +183,8 @@ def test_gates_name_a_run_by_its_label_its_name_or_its_folder(
         gate = f"ndcg@5>={name}-0.01"
         second = evaluate(right_below(30), dataset, compare_to=first, gates=gate, out=tmp_path)
         assert [(each.gate, each.passed) for each in second.report.gates] == [(gate, True)]
+
+
+def test_a_margin_is_told_from_a_name_with_dashes() -> None:
+    gate = parse_gate("ndcg@5>=fix-7-0.01", 5, "fix-7")
+    assert (gate.reference, gate.bound) == ("fix-7", -0.01)

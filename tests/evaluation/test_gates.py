@@ -1,5 +1,4 @@
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,15 +92,6 @@ def test_empty_answers_pass_no_gate_on_how_often_and_fast_they_come(
     assert [(gate.passed, gate.reason) for gate in report.gates] == [(passed, reason)] * 2
 
 
-def test_texts_without_documents_are_no_empty_answers(tmp_path: Path) -> None:
-    def answer(query: str, top_k: int) -> dict[str, object]:
-        return {"doc_ids": [], "answer": "It is seven."}
-
-    gates = "success_rate>=0.99"
-    run = evaluate(answer, "notes", num_queries=2, answers=True, gates=gates, out=tmp_path)
-    assert run.gates_passed
-
-
 def test_a_gate_may_be_on_a_metric_of_answers() -> None:
     gate = parse_gate("correctness>=0.5", top_k=5)
     for value, undecided, passed in ((0.5, 0, True), (0.4, 0, False), (0.5, 2, False)):
@@ -143,11 +133,6 @@ def test_a_relative_gate_that_cannot_be_checked_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         parse_gate(text, 5, compare_to)
-
-
-def test_a_label_longer_than_a_path_may_be_is_compared_by_its_text() -> None:
-    label = "l" * 300
-    assert parse_gate(f"ndcg@5>={label}-0.01", 5, label).reference == label
 
 
 def dataset_with_many_relevant(relevant: int) -> Dataset:
@@ -192,15 +177,6 @@ def test_a_gate_on_answers_needs_what_decides_them(
         return
     with pytest.raises(UsageError, match=f"needs {needs}"):
         Evaluation.plan(config, dataset_with_answers(*facts))
-
-
-def test_a_gate_on_searches_or_trials_is_taken_with_their_settings() -> None:
-    settings: dict[str, Any] = {"search": "builtin:bm25", "repeat": 3, "answers": True}
-    gates = ("loop_gain>0", "pass^3>=0.5")
-    planned = Evaluation.plan(
-        RunConfig(target="t", gates=gates, **settings), dataset_with_answers("It is")
-    )
-    assert [gate.search for gate in planned.gates] == [True, True]
 
 
 def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None:
@@ -258,14 +234,6 @@ def test_a_gate_up_to_its_ceiling_is_taken(gate: str, ceiling: float) -> None:
     require_possible(parsed, ceiling)
 
 
-def test_the_ceiling_knows_that_a_short_list_is_asked_for(
-    make_dataset: Callable[[int], Dataset],
-) -> None:
-    settings: dict[str, Any] = {"top_k": 1, "gates": ("ap>=0.6",)}
-    with pytest.raises(UsageError, match=r"0\.5000"):
-        Evaluation.plan(RunConfig(target="t", **settings), make_dataset(3))
-
-
 @pytest.mark.parametrize(
     ("text", "gates"),
     [
@@ -295,3 +263,12 @@ def test_the_known_error_of_a_calibrated_judge_is_subtracted(
     assert result.value == pytest.approx(0.4 if corrected else 0.6)
     assert result.passed is not corrected
     assert ("corrected from 0.6000" in (result.note or "")) is corrected
+
+
+def test_texts_without_documents_are_no_empty_answers(tmp_path: Path) -> None:
+    def answer(query: str, top_k: int) -> dict[str, object]:
+        return {"doc_ids": [], "answer": "It is seven."}
+
+    gates = "success_rate>=0.99"
+    run = evaluate(answer, "notes", num_queries=2, answers=True, gates=gates, out=tmp_path)
+    assert run.gates_passed

@@ -3,7 +3,6 @@
 import json
 import sys
 import threading
-import warnings
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import ModuleType
@@ -129,15 +128,3 @@ def test_a_listener_that_is_none_is_refused_before_the_run(
     result = CliRunner().invoke(app, [*EVALUATION, "--listener", name])
     assert isinstance(result.exception, UsageError)
     assert not Path("runs").exists()
-
-
-def test_python_takes_objects_and_warns(recorded: Told) -> None:
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        run = assay.evaluate(
-            lambda query, top_k: [], "notes", num_queries=3, listeners=[Failing(), Recorder()]
-        )
-    start, finish, _no_ids = (str(each.message) for each in warned)
-    assert start.startswith("listener 'Failing' failed in on_start")
-    assert finish.startswith("listener 'Failing' failed in on_finish")
-    assert recorded == [("start", run.name), ("finish", "complete")]

@@ -94,21 +94,6 @@ async def test_a_merge_that_fails_leaves_no_run_and_says_to_merge_again(
     assert list((tmp_path / "merged").iterdir()) == []
 
 
-async def test_sums_and_counts_of_shards_give_the_mean_of_the_whole(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    """What a leaderboard does, which has the results and not the runs."""
-    dataset = make_dataset(120)
-    whole = await run(CONFIG, dataset, tmp_path / "whole")
-    summaries = [
-        part.read_json()["summary"] for part in await shards(4, dataset, tmp_path / "parts")
-    ]
-    total = sum(each["sum_ndcg_at_3"] for each in summaries)
-    queries = sum(each["total_queries"] for each in summaries)
-    assert queries == 101
-    assert total / queries == pytest.approx(whole.metrics["ndcg@3"], rel=1e-14)
-
-
 async def test_only_the_shards_of_one_evaluation_are_merged(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:

@@ -1,6 +1,5 @@
 """The recorder of searches: every search belongs to its question, whatever the agent speaks."""
 
-import asyncio
 import json
 import socket
 from contextlib import AbstractAsyncContextManager, suppress
@@ -23,7 +22,6 @@ from tests.evaluation.searching_agents import (
     over_mcp,
     over_rest,
     queries_of,
-    search_twice,
 )
 from tests.serve.serving import serving
 
@@ -262,43 +260,6 @@ async def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.Mon
         with pytest.raises(UsageError, match="ASSAY_RECORDER must be like"):
             async with recording():
                 pass
-
-
-async def test_agents_that_report_their_searches_need_no_recorder(tmp_path: Path) -> None:
-    def find(query: str, top_k: int) -> dict[str, Any]:
-        steps = [
-            {"tool": "kb", "query": word, "doc_ids": [f"d{word[4:]}"]} for word in queries_of(query)
-        ]
-        usage = {"input_tokens": 100, "output_tokens": 10, "cost_usd": 0.01}
-        return {"doc_ids": [step["doc_ids"][0] for step in steps], "steps": steps, "usage": usage}
-
-    agent = as_agent(find, name="python:find")
-    found = await run(config("python:m:find", search=""), tmp_path, agent=agent)
-    search = found.report.search
-    assert search is not None
-    assert (search.attribution, search.recorded) == ("reported", False)
-    assert search.figures["evidence_recall"].mean == 1
-    assert "loop_gain" not in search.figures
-    assert search.usage == {
-        "input_tokens": 1200,
-        "output_tokens": 120,
-        "cost_usd": pytest.approx(0.12),
-    }
-
-
-async def test_eight_clients_at_once_through_one_address(recorder_address: str) -> None:
-    """Also while other questions open and close."""
-    async with recording() as recorder:
-
-        async def ask(number: int) -> bool:
-            async with recorder.question(Query(f"q{number}", f"word{number}")) as session:
-                search = (over_rest, over_mcp)[number % 2]
-                path = "search" if number % 2 == 0 else "mcp"
-                url = f"{recorder.url}/q/{session.token}/{path}"
-                await search_twice(f"word{number}", search(url))
-            return [step.query for step in session.steps] == queries_of(f"word{number}")
-
-        assert all(await asyncio.gather(*(ask(number) for number in range(8))))
 
 
 @pytest.mark.parametrize("place", ["none.jsonl", "http://127.0.0.1:1/searches.jsonl"])

@@ -14,7 +14,7 @@ import pytest
 
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 from assay.evaluation.evaluation import run_evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import open_agent
@@ -342,15 +342,6 @@ async def test_pass_at_n_and_flaky_questions(tmp_path: Path) -> None:
     assert (trials.pass_all.mean, trials.pass_any.mean) == ((SIZE - 1) / SIZE, 1)
     assert trials.flaky == ["q7"]
     assert [gate.passed for gate in run.report.gates] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("gate", "message"),
-    [("pass^3>=0.5", "needs --answers and --repeat 3"), ("loop_gain>0", "--search TARGET")],
-)
-async def test_gates_that_this_run_cannot_have(gate: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=message):
-        await measured(ignores, tmp_path, search="", gates=(gate,))
 
 
 @pytest.mark.parametrize("zipped", [True, False])

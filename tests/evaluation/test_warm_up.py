@@ -98,20 +98,6 @@ async def test_an_agent_that_hangs_at_first_is_not_timed_for_it(
     assert len(service.searches) == 5
 
 
-async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    service = Service([])
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(6), tmp_path, num_queries=3)
-    assert len(run.folder.calls_file.read_text().splitlines()) == 3
-    # A query of the data set that the run does not ask: a cache answers no timed query.
-    assert service.searches[0] not in service.searches[1:]
-    recorded = run.folder.read_json()["pacing"]["warm_up"]
-    assert (recorded["way"], recorded["ready"], recorded["calls"]) == ("call", True, 1)
-    assert said == []  # it took less than five seconds
-
-
 @pytest.mark.parametrize(
     ("ready", "settings", "way", "searches"),
     [
@@ -269,3 +255,17 @@ async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path:
                 open_agent(config, data), tmp_path, events=Events(message=say, stop=stop)
             )
     assert service.searches == []
+
+
+async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([])
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, make_dataset(6), tmp_path, num_queries=3)
+    assert len(run.folder.calls_file.read_text().splitlines()) == 3
+    # A query of the data set that the run does not ask: a cache answers no timed query.
+    assert service.searches[0] not in service.searches[1:]
+    recorded = run.folder.read_json()["pacing"]["warm_up"]
+    assert (recorded["way"], recorded["ready"], recorded["calls"]) == ("call", True, 1)
+    assert said == []  # it took less than five seconds
