@@ -41,7 +41,7 @@ from assay.evaluation.gates import (
     with_reference,
 )
 from assay.evaluation.listeners import RunListener, RunListeners
-from assay.evaluation.plan import baseline_track, draw_queries, open_agent, target_record
+from assay.evaluation.plan import draw_queries, open_agent, target_record
 from assay.evaluation.reporting import ReportInputs, write_report
 from assay.evaluation.run import Run
 from assay.files import atomic_write, remove_part_files
@@ -60,6 +60,7 @@ from assay.run.provenance import read_git, read_provenance
 from assay.targets.chunks import ChunkResolver, parse_separator
 from assay.targets.http_agent import ReportsReadiness
 from assay.targets.protocol import Agent, AgentAnswer, AgentInfo, context_taker
+from assay.targets.target_kinds import TARGET_KINDS, parse_target
 
 if TYPE_CHECKING:
     from assay.answers.criteria import Criterion
@@ -107,7 +108,7 @@ class LiveFigures:
         for call in earlier:
             self._waiting.append(call)
             if len(self._waiting) == _SCORED_AT_ONCE:
-                self._score_waiting()
+                self.publish()
         self.publish()
 
     def add(self, call: Call) -> None:
@@ -121,13 +122,6 @@ class LiveFigures:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._score_waiting()
-        mean = self._sum / self._scored if self._scored else 0.0
-        self._tell(
-            Tick(self._target, self._done, self._total, self._failed, str(self._metric), mean)
-        )
-
-    def _score_waiting(self) -> None:
         calls, self._waiting = self._waiting, []
         rankings = {
             call.query_id: call.doc_ids for call in calls if call.query_id in self._judgments
@@ -141,6 +135,10 @@ class LiveFigures:
         self._done += len(calls)
         self._scored += len(rankings)
         self._failed += sum(call.failure is not None for call in calls)
+        mean = self._sum / self._scored if self._scored else 0.0
+        self._tell(
+            Tick(self._target, self._done, self._total, self._failed, str(self._metric), mean)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +216,8 @@ class Evaluation:
         """Every question as often as `--repeat` says, in an order that mixes the trials."""
         trials = self.config.trials
         asks = [replace(query, trial=trial) for trial in trials for query in self.queries]
-        if len(trials) == 1:
-            return asks
-        random.Random(self.config.seed).shuffle(asks)
+        if len(trials) > 1:
+            random.Random(self.config.seed).shuffle(asks)
         return asks
 
     @asynccontextmanager
@@ -263,15 +260,13 @@ class Evaluation:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
         events = events or Events()
         header = folder.read_header()
-        known = header.dataset
-        other = "" if known.fingerprint == self.dataset.fingerprint else "data"
-        if known.references not in (None, self.dataset.references_fingerprint):
-            other = "reference answers"
-        if other:
+        known, name = header.dataset, self.config.ground_truth or self.dataset.name
+        references = known.references in (None, self.dataset.references_fingerprint)
+        if known.fingerprint != self.dataset.fingerprint or not references:
+            other = "data" if references else "reference answers"
             raise RunError(
-                f"run {folder.name!r} was made on other {other} than "
-                f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those "
-                "that it was started on"
+                f"run {folder.name!r} was made on other {other} than {name!r} has now; resume it "
+                "with those that it was started on"
             )
         if is_asked := self._is_asked(folder):
             events.message(f"every query of {folder.name} was asked before; none is sent again")
@@ -592,8 +587,9 @@ async def compare_run(
 
 
 def _baseline_config(config: RunConfig, target: str) -> RunConfig:
-    """The same queries and settings, without gates."""
-    track = baseline_track(config, target)
+    """The same queries and settings, without gates; `track` is about the target under test."""
+    own = TARGET_KINDS[parse_target(target).kind].searches_dataset
+    track = "undeclared" if own else config.track
     return config.with_changes(
         target=target, baseline="", compare_to="", gates=(), track=track, poison=()
     )

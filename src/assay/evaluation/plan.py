@@ -168,15 +168,9 @@ async def check_target_health(
     query: str = "",
     policy: OutboundPolicy | None = None,
 ) -> "HealthReport":
-    """The health of a run's target, asked as the run would ask it.
+    """The health of a run's target, asked as the run would ask it, by default one of its queries.
 
-    Parameters:
-        config: the run's settings.
-        dataset: what its ids are compared with.
-        query: what to ask; by default a query of the data set, or a usual one without it.
-        policy: which addresses may be called; by default the policy of this process.
-
-    Raises `TargetError` if the agent cannot be reached.
+    Its ids are compared with those of `dataset`. Raises `TargetError` if it cannot be reached.
     """
     from assay.targets.health_check import SampleQuery, check_health, query_of
 
@@ -185,12 +179,6 @@ async def check_target_health(
     sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)
     build = partial(open_target, context=context)
     return await check_health(config.target, sample, build, context.policy, dataset=dataset)
-
-
-def baseline_track(config: RunConfig, baseline: str) -> str:
-    """The track of a baseline: `track` describes the target, not Assay's own retrievers."""
-    built_in = baseline and TARGET_KINDS[parse_target(baseline).kind].searches_dataset
-    return "undeclared" if built_in else config.track
 
 
 def http_request_settings(config: RunConfig) -> RequestSettings:
