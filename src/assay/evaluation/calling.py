@@ -84,25 +84,6 @@ def retry_policy(timeout: float, retries: int) -> RetryPolicy:
     )
 
 
-class OutageCalls:
-    """Consecutive calls that failed because the target was gone."""
-
-    def __init__(self) -> None:
-        self._keys: list[AskKey] = []
-
-    def add(self, call: Call) -> None:
-        """Count one more call."""
-        if call.failure in OUTAGES:
-            self._keys.append(call.key)
-        else:
-            self._keys.clear()
-
-    def withdraw(self, writer: CallWriter) -> None:
-        """Mark their queries as not asked."""
-        for key in self._keys:
-            writer.withdraw(key)
-
-
 class CallRecorder:
     """Records the calls of a run as they come back; `say` is told, once each, what is wrong.
 
@@ -122,7 +103,6 @@ class CallRecorder:
         self._folder, self._writer = folder, writer
         self._count, self._say, self._protocol = count, say, protocol
         self._started = time.perf_counter() - elapsed
-        self._outage = OutageCalls()
         self._rejected: list[AskKey] = []  # in a row
         self._answered = False
         self._warned: set[str] = set()
@@ -142,7 +122,6 @@ class CallRecorder:
         call = call.without(known_secrets())
         self.write(call)
         self._count(call)
-        self._outage.add(call)
         self._require_accepted(call)
         if unknown := sorted(set(call.unknown_keys) - self._warned):
             self._warned.update(unknown)
@@ -173,11 +152,6 @@ class CallRecorder:
         resume = f"assay eval --resume {self._folder.name}"
         raise TargetError(f"{with_quote(what, call.said)}; {remedy}, then continue with: {resume}")
 
-    def withdraw_outage(self) -> None:
-        """Mark the last queries, which a lost target did not answer, as not asked."""
-        with run_write_errors(self._folder):
-            self._outage.withdraw(self._writer)
-
 
 @contextmanager
 def run_write_errors(folder: RunFolder) -> Iterator[None]:
@@ -200,12 +174,13 @@ async def run_calls(
     breaker: CircuitBreaker,
     on_call: Callable[[Call], None],
     stop: asyncio.Event,
-) -> None:
+) -> list[AskKey]:
     """Ask every query, `concurrency` at a time; return early when `stop` is set or it is lost.
 
     Calls in flight when `stop` is set are dropped, not recorded: a resumed run asks them again.
+    Of a target that is lost, the last calls, which failed because it was gone, are returned.
     """
-    waiting = iter(queries)
+    waiting, gone = iter(queries), list[AskKey]()
 
     async def work() -> None:
         for query in waiting:
@@ -216,6 +191,10 @@ async def run_calls(
             except CircuitLost:
                 return
             on_call(call)
+            if call.failure in OUTAGES:
+                gone.append(call.key)
+            else:
+                gone.clear()
             # An agent that answers without waiting would never let the loop see Ctrl-C.
             await asyncio.sleep(0)
 
@@ -226,10 +205,11 @@ async def run_calls(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+    return gone if breaker.lost else []
 
 
 async def retry_timeouts_serially(
-    ask: Callable[..., Awaitable[None]],
+    ask: Callable[..., Awaitable[object]],
     queries: Sequence[Query],
     log: CallLog,
     *,

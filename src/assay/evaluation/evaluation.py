@@ -383,7 +383,7 @@ class Evaluation:
 
         policy = retry_policy(config.timeout, config.retries)
         ask = partial(run_calls, send, policy=policy, stop=events.stop)
-        await ask(
+        gone = await ask(
             todo,
             concurrency=1 if serial else config.concurrency,
             breaker=breaker,
@@ -401,7 +401,9 @@ class Evaluation:
         live.publish()
         seconds = recorder.seconds if todo else log.elapsed
         if breaker.lost:
-            recorder.withdraw_outage()
+            with run_write_errors(folder):
+                for key in gone:
+                    writer.withdraw(key)
             return RunState.TARGET_LOST, seconds
         return RunState.INTERRUPTED if events.stop.is_set() else RunState.COMPLETE, seconds
 

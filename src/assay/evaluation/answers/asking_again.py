@@ -15,7 +15,7 @@ from pathlib import Path
 
 from assay.answers.case import AnswerCase
 from assay.data.dataset import Dataset, Query
-from assay.evaluation.calling import OutageCalls, retry_policy, run_calls
+from assay.evaluation.calling import retry_policy, run_calls
 from assay.llm.passages import Passage
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress
@@ -70,17 +70,15 @@ class CounterfactualRunner:
             log = CallLog(path)
             todo = [query for query in queries if private or query not in log]
             done = len(queries) - len(todo)
-            outage = OutageCalls()
             breaker = self.breaker()
 
             def on_call(call: Call) -> None:
                 nonlocal done
                 writer.append(call)
-                outage.add(call)
                 done += 1
                 self.progress(what, done, len(queries))
 
-            await run_calls(
+            gone = await run_calls(
                 ask,
                 todo,
                 concurrency=config.concurrency,
@@ -90,7 +88,8 @@ class CounterfactualRunner:
                 stop=self.stop,
             )
             if breaker.lost:  # these failed because the target was gone, not because of a question
-                outage.withdraw(writer)
+                for key in gone:
+                    writer.withdraw(key)
                 raise TargetLost
         calls = CallLog(path, private).read(queries)
         return {call.query_id: call for call in calls if call is not None}
