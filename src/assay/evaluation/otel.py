@@ -109,50 +109,43 @@ def question_spans(run: Run) -> Iterator[list[JsonObject]]:
         if not steps:
             found = tuple(row.retrieved_docs)
             steps = (SearchStep(tool="search", query=row.query_text, doc_ids=found),)
-        yield _trace(run.name, row, answers.get(row.query_id), steps, started, private)
-
-
-def _trace(
-    run_name: str,
-    row: QueryRow,
-    answer: AnswerRow | None,
-    steps: tuple[SearchStep, ...],
-    started: float,
-    private: bool,
-) -> list[JsonObject]:
-    digest = sha256(f"{run_name}\0{row.query_id}".encode()).hexdigest()
-    trace_id, root_id = digest[:32], digest[32:48]
-    end = started + row.at
-    begin = end - row.latency_ms / 1000
-    texts = {"input.value": row.query_text, "output.value": answer.answer if answer else None}
-
-    def span(id: str, name: str, kind: int, seconds: float, about: Mapping[str, Any]) -> JsonObject:
-        return {
-            "traceId": trace_id,
-            "spanId": id,
-            "name": name,
-            "kind": kind,
-            "startTimeUnixNano": _nanoseconds(begin),
-            "endTimeUnixNano": _nanoseconds(begin + seconds),
-            "attributes": _attributes(about),
+        answer, end = answers.get(row.query_id), started + row.at
+        begin = end - row.latency_ms / 1000
+        about = {
+            "gen_ai.operation.name": "invoke_agent",
+            "openinference.span.kind": "CHAIN",
+            "assay.query_id": row.query_id,
         }
+        if not private:
+            about["input.value"] = row.query_text
+            about |= {"output.value": answer.answer} if answer and answer.answer else {}
+        digest = sha256(f"{run.name}\0{row.query_id}".encode()).hexdigest()
+        root_id = digest[32:48]
+        root = _span(digest, root_id, "question", _INTERNAL, (begin, end), about)
+        root["events"] = _results(row, answer, _nanoseconds(end))
+        root["status"] = {} if row.status == "ok" else {**_ERROR, "message": row.failure}
+        spans = [root]
+        for number, step in enumerate(steps):
+            span_id = sha256(f"{digest}{number}".encode()).hexdigest()[:16]
+            times = begin, begin + (step.ms or row.latency_ms) / 1000
+            name = f"retrieval {step.tool}"
+            span = _span(digest, span_id, name, _CLIENT, times, _search(step, private))
+            spans.append({**span, "parentSpanId": root_id})
+        yield spans
 
-    about = {
-        "gen_ai.operation.name": "invoke_agent",
-        "openinference.span.kind": "CHAIN",
-        "assay.query_id": row.query_id,
-        **({} if private else texts),
-    }
-    root = span(root_id, "question", _INTERNAL, row.latency_ms / 1000, about)
-    root["events"] = _results(row, answer, _nanoseconds(end))
-    root["status"] = {} if row.status == "ok" else {**_ERROR, "message": row.failure}
-    spans = [root]
-    for number, step in enumerate(steps):
-        span_id = sha256(f"{digest}{number}".encode()).hexdigest()[:16]
-        seconds = (step.ms or row.latency_ms) / 1000
-        found = span(span_id, f"retrieval {step.tool}", _CLIENT, seconds, _search(step, private))
-        spans.append({**found, "parentSpanId": root_id})
-    return spans
+
+def _span(
+    digest: str,
+    id: str,
+    name: str,
+    kind: int,
+    times: tuple[float, float],
+    about: Mapping[str, Any],
+) -> JsonObject:
+    start, end = map(_nanoseconds, times)
+    span = {"traceId": digest[:32], "spanId": id, "name": name, "kind": kind}
+    span |= {"startTimeUnixNano": start, "endTimeUnixNano": end, "attributes": _attributes(about)}
+    return span
 
 
 def _search(step: SearchStep, private: bool) -> dict[str, Any]:
