@@ -185,7 +185,7 @@ def test_ranks_are_ranges_where_the_queries_cannot_tell(
 def test_a_rank_range_counts_who_is_surely_better_and_surely_worse() -> None:
     """A chain of small steps: the middle overlaps with both ends, which do not overlap."""
     scores = [[{str(n): float(n < right) for n in range(30)}] for right in (30, 26, 22)]
-    assert rank_ranges(scores) == [(1, 2), (1, 3), (2, 3)]
+    assert rank_ranges(scores) == ["1–2", "1–3", "2–3"]
 
 
 def test_ranks_are_tested_together_over_all_pairs_of_a_board(

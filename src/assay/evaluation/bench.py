@@ -30,7 +30,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.errors import AssayError, UsageError, did_you_mean
-from assay.evaluation.leaderboard import rank_range, rank_ranges
+from assay.evaluation.leaderboard import rank_ranges
 from assay.evaluation.plan import metrics_for, require_used_settings
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
@@ -152,7 +152,7 @@ class BenchCell(StoredModel):
 class BenchSystem(StoredModel):
     """A target over all data sets, which count the same; no `mean` unless it was measured on all.
 
-    `best_rank` and `worst_rank` are the places that paired tests leave possible.
+    `ranks` are the places that paired tests leave possible, `1` or `2–4`.
     """
 
     name: str
@@ -160,21 +160,18 @@ class BenchSystem(StoredModel):
     mean: float | None = None
     low: float | None = None
     high: float | None = None
-    best_rank: int | None = None
-    worst_rank: int | None = None
+    ranks: str = ""
 
     @property
-    def ranks(self) -> str:
-        """`1`, or `2–4` if tests do not decide; empty for a system that was not measured."""
-        if self.best_rank is None or self.worst_rank is None:
-            return ""
-        return rank_range(self.best_rank, self.worst_rank)
+    def may_be_best(self) -> bool:
+        """Whether no other system is significantly better."""
+        return self.ranks.partition("–")[0] == "1"
 
 
 class BenchReport(StoredModel):
     """`bench.json`: every run of a suite, and the systems in order, the best first."""
 
-    format: int = 2
+    format: int = 3
     suite: str
     metric: str
     finished: str
@@ -295,8 +292,8 @@ def rank_systems(
     found.sort(key=lambda system: -(system.mean or 0.0))
     ranges = rank_ranges([[scores[system.name, each] for each in datasets] for system in found])
     ranked = [
-        system.model_copy(update={"best_rank": best, "worst_rank": worst})
-        for system, (best, worst) in zip(found, ranges, strict=True)
+        system.model_copy(update={"ranks": ranks})
+        for system, ranks in zip(found, ranges, strict=True)
     ]
     return ranked + rest
 
@@ -340,7 +337,7 @@ def render_bench(report: BenchReport) -> RenderableType:
             figure(system.mean),
             interval(system.low, system.high),
             *(cell.state if cell.mean is None else figure(cell.mean) for cell in cells),
-            style="bold" if system.best_rank == 1 else "",
+            style="bold" if system.may_be_best else "",
         )
     over = counted(len(report.datasets), "data set")
     title = Text(f"{report.suite}: {report.metric}, mean over {over}")
@@ -349,8 +346,8 @@ def render_bench(report: BenchReport) -> RenderableType:
 
 def bench_sentences(report: BenchReport) -> Iterator[str]:
     """What the figures mean: the leader, what is not significant, and what is missing."""
-    ranked = [system for system in report.systems if system.best_rank is not None]
-    best = [system.name for system in ranked if system.best_rank == 1]
+    ranked = [system for system in report.systems if system.ranks]
+    best = [system.name for system in ranked if system.may_be_best]
     if len(ranked) > 1 and len(best) == 1:
         which = "" if len(ranked) == len(report.systems) else " that was measured on every data set"
         yield f"{best[0]} is significantly better than every other system{which}."

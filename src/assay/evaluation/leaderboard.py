@@ -26,21 +26,11 @@ _File = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class BoardPlace:
-    """A target of a board.
+    """A target of a board, with the ranks that it can have: `1`, or `2–4`."""
 
-    `best` and `worst` are the ranks that it can have: all targets that are significantly better
-    stand before it, all that are significantly worse behind it, the others on either side.
-    """
-
-    best: int
-    worst: int
+    ranks: str
     line: RunLine
     value: Estimate
-
-    @property
-    def ranks(self) -> str:
-        """`1`, or `2–4` where tests do not decide."""
-        return rank_range(self.best, self.worst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,36 +84,31 @@ def make_board(folder: Path, points: Sequence[RunLine], figure: str) -> Board:
     paths = [folder / each.name / "report.json" for each in ranked]
     files = tuple((str(path), path.stat().st_mtime_ns) for path in paths)
     places = [
-        BoardPlace(best, worst, each, each.values[figure])
-        for each, (best, worst) in zip(ranked, _ranges_of_reports(figure, files), strict=True)
+        BoardPlace(ranks, each, each.values[figure])
+        for each, ranks in zip(ranked, _ranks_of_reports(figure, files), strict=True)
     ]
     silent = [each.target or "" for each in points if not each.answered]
     return Board(figure, places, silent, len(ordered) - len(ranked))
 
 
-def rank_range(best: int, worst: int) -> str:
-    """`1`, or `2–4`."""
-    return str(best) if best == worst else f"{best}–{worst}"
+def rank_ranges(scores: Sequence[Sequence[Mapping[str, float]]]) -> list[str]:
+    """The ranks that paired tests leave possible for each system, best first: `1`, or `2–4`.
 
-
-def rank_ranges(scores: Sequence[Sequence[Mapping[str, float]]]) -> list[tuple[int, int]]:
-    """The first and the last rank that paired tests leave possible for each system, best first.
-
-    `scores` has the systems in order: of each, the scores by query on every data set, which count
-    the same. The p-values are corrected together (Holm): of twenty equal systems some pair always
-    differs by chance.
+    All systems that are significantly better stand before it, all that are significantly worse
+    behind it, the others on either side. `scores` has the systems in order: of each, the scores by
+    query on every data set, which count the same. The p-values are corrected together (Holm): of
+    twenty equal systems some pair always differs by chance.
     """
     places = range(len(scores))
     pairs = list(combinations(places, 2))
     p_values = holm([_p_value(scores[a], scores[b]) for a, b in pairs])
     separated = {pair for pair, p in zip(pairs, p_values, strict=True) if p < ALPHA}
-    return [
-        (
-            1 + sum((other, place) in separated for other in places),
-            len(scores) - sum((place, other) in separated for other in places),
-        )
-        for place in places
-    ]
+    found = []
+    for place in places:
+        best = 1 + sum((other, place) in separated for other in places)
+        worst = len(scores) - sum((place, other) in separated for other in places)
+        found.append(str(best) if best == worst else f"{best}–{worst}")
+    return found
 
 
 def _p_value(a: Sequence[Mapping[str, float]], b: Sequence[Mapping[str, float]]) -> float:
@@ -137,7 +122,7 @@ def _p_value(a: Sequence[Mapping[str, float]], b: Sequence[Mapping[str, float]])
 
 
 @lru_cache(maxsize=100)  # a page of ranks asks the same again, and reports hardly ever change
-def _ranges_of_reports(figure: str, reports: Sequence[_File]) -> list[tuple[int, int]]:
+def _ranks_of_reports(figure: str, reports: Sequence[_File]) -> list[str]:
     return rank_ranges([[_scores(figure, Path(path))] for path, _ in reports])
 
 
