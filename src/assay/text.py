@@ -141,14 +141,12 @@ FUNCTION_WORDS = {
         очень по под при с со так также такой там те тем то того тоже той только том ты у уже
         хотя чего чей чем что чтобы чье чья эта эти это этого этой этом этот я""",
 }
-# Chinese characters stand in Japanese texts too, and kana in no other.
 _SCRIPT_LANGUAGES = {
     "CJK": "chinese",
     "HIRAGANA": "japanese",
     "KATAKANA": "japanese",
     "HANGUL": "korean",
 }
-_KANA_SHARE = 0.1
 _LETTERS_READ = 100_000
 # What a language must show of its function words before it is believed: text has about 40%.
 _SURE = 0.12
@@ -258,8 +256,6 @@ def detect_language(texts: Iterable[str], *, min_words: int = 5) -> str | None:
     named: Counter[str] = Counter()
     for script, letters in scripts.items():
         named[_SCRIPT_LANGUAGES.get(script, script.lower())] += letters
-    if named["japanese"] and named["japanese"] >= _KANA_SHARE * named["chinese"]:
-        named["japanese"] += named.pop("chinese", 0)
     language = named.most_common(1)[0][0] if named else ""
     return language if language != "latin" else _latin_language(latin, min_words)
 

@@ -121,8 +121,8 @@ ERRORS: dict[str, tuple[Callable[[Tables], None], str, str]] = {
 
 WARNINGS: dict[str, tuple[Callable[[Tables], None], str]] = {
     "a row twice": (add("corpus"), r"rows that repeat an earlier one \(kept once\): 1, 'd1'"),
-    "an empty document": (change("corpus", 1, text=""), "neither title nor text: 1, 'd2'"),
-    "an empty query": (change("queries", 1, text=""), "queries without text: 1, 'q2'"),
+    "an empty document": (change("corpus", 1, text=""), "corpus.*: rows without text: 1, 'd2'"),
+    "an empty query": (change("queries", 1, text=""), "queries.*: rows without text: 1, 'q2'"),
     "an unknown query": (add("qrels", **{"query-id": "who"}), "dropped, .*: 1, query 'who'"),
     "an unknown document": (
         add("qrels", **{"corpus-id": "D2"}),

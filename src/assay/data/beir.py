@@ -201,7 +201,7 @@ def read_documents(files: Sequence[TextFile | Path], findings: Findings) -> Mapp
 def _collect_files(
     files: Sequence[TextFile],
     what: str,
-    build: Callable[[Record, Findings], _Item],
+    build: Callable[[Record], _Item],
     findings: Findings,
     keep: Callable[[str, _Item], _Item],
 ) -> None:
@@ -213,7 +213,7 @@ def _collect_files(
 
 def _collect(
     rows: Iterable[Record | DataError],
-    build: Callable[[Record, Findings], _Item],
+    build: Callable[[Record], _Item],
     findings: Findings,
     keep: Callable[[str, _Item], _Item],
 ) -> bool:
@@ -225,41 +225,36 @@ def _collect(
     row = None
     for row in findings.sound(rows):
         with findings.errors_collected():
-            item = build(row, findings)
+            item = build(row)
+            name, text = Path(row.source).name, getattr(item, "full_text", "") or item.text
+            if not text.strip():
+                findings.note(f"{name}: rows without text", f"{item.id!r} {row.place}")
             earlier = keep(item.id, item)
             if earlier is item:
                 continue
             if earlier != item:
                 other = f"id {item.id!r} is already used for other content"
                 row.fail(f"{other}; rename or delete one")
-            what = f"{Path(row.source).name}: rows that repeat an earlier one (kept once)"
+            what = f"{name}: rows that repeat an earlier one (kept once)"
             findings.note(what, f"{item.id!r} {row.place}")
     return row is not None
 
 
-def _document(row: Record, findings: Findings) -> Document:
+def _document(row: Record) -> Document:
     metadata = row.fields.get("metadata")
-    document = Document(
+    return Document(
         row.identifier(*_DOC_IDS),
         row.text("title"),
         row.text(*_TEXTS, required=True),
         metadata if isinstance(metadata, dict) else {},
     )
-    if not document.full_text:
-        what = f"{Path(row.source).name}: documents with neither title nor text"
-        findings.note(what, f"{document.id!r} {row.place}")
-    return document
 
 
-def _query(row: Record, findings: Findings) -> Query:
+def _query(row: Record) -> Query:
     metadata = row.fields.get("metadata")
     tags = row.fields.get("tags", metadata.get("tags") if isinstance(metadata, dict) else None)
     kept = tuple(intern(tag) for tag in cell_list(tags) if isinstance(tag, str))
-    query = Query(row.identifier(*_QUERY_IDS), row.text(*_QUERY_TEXTS, required=True), kept)
-    if not query.text.strip():
-        what = f"{Path(row.source).name}: queries without text"
-        findings.note(what, f"{query.id!r} {row.place}")
-    return query
+    return Query(row.identifier(*_QUERY_IDS), row.text(*_QUERY_TEXTS, required=True), kept)
 
 
 def _add_judgment(row: Record, judgments: dict[str, dict[str, int]]) -> str:

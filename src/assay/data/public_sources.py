@@ -221,10 +221,9 @@ def _download_files(
         try:
             download_file(url, place, _MAX_FILE, what=what, auth=token, progress=progress)
         except DownloadError as error:
-            denied = error.status in (401, 403)
-            remedy = "accept its terms on the hub and set HF_TOKEN" if denied else "try again"
             raise DownloadError(
-                f"{path} of data set 'hf:{repo}' could not be downloaded: {error}; {remedy}"
+                f"{path} of 'hf:{repo}' could not be downloaded: {error}; try again, or, if it is "
+                "gated, accept its terms on the hub and set HF_TOKEN"
             ) from error
     return local
 
