@@ -13,7 +13,6 @@ from assay.targets.answer_reader import (
     find_steps,
     find_usage,
     read_answer,
-    read_steps,
 )
 from assay.targets.chunks import ChunkResolver
 from assay.targets.protocol import AgentAnswer
@@ -50,17 +49,6 @@ async def test_steps_and_usage_of_a_function(as_object: bool) -> None:
     assert answer.unknown_keys == ()
 
 
-@pytest.mark.parametrize("kind", ["rest", "openai", "a2a", "mcp"])
-async def test_steps_are_mapped(kind: str) -> None:
-    trace = [{"op": "find", "q": "coffee", "found": ["d1", "d2"]}]
-    mapping = "steps=trace[].{tool: op, query: q, doc_ids: found}"
-    value = {"doc_ids": ["d1"], "answer": "Yes.", "trace": trace}
-    answer = await ask(Service(value), kind, mapping, "ids=doc_ids")
-    assert answer.steps == (SearchStep("find", "coffee", ("d1", "d2")),)
-    with pytest.raises(AgentFailure, match=r"position 0: has no list 'doc_ids'"):
-        await ask(Service(value), kind, "steps=trace", "ids=doc_ids")
-
-
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
@@ -85,12 +73,13 @@ def test_steps_that_mean_something_else_are_left_alone(steps: Any) -> None:
 
 def test_a_step_without_ids_that_can_be_read_is_refused() -> None:
     with pytest.raises(AgentFailure, match=r"'steps', position 0: 'doc_ids', position 0: .* float"):
-        read_steps([{"doc_ids": [1.5]}])
+        find_steps({"steps": [{"doc_ids": [1.5]}]})
 
 
 def test_scores_that_do_not_belong_to_the_ids_are_dropped() -> None:
     for scores in ([1], [1, "2"], [1, float("nan")], "12", None):
-        assert read_steps([{"doc_ids": ["a", "b"], "scores": scores}])[0].scores == ()
+        (step,) = find_steps({"steps": [{"doc_ids": ["a", "b"], "scores": scores}]})
+        assert step.scores == ()
 
 
 def test_steps_are_bounded() -> None:
@@ -100,7 +89,7 @@ def test_steps_are_bounded() -> None:
         "doc_ids": ["d"] * 5000,
         "scores": [1] * 5000,
     }
-    steps = read_steps([long] * 2000)
+    steps = find_steps({"steps": [long] * 2000})
     assert len(steps) == MAX_STEPS
     assert len(steps[0].doc_ids) == len(steps[0].scores) == MAX_STEP_IDS
     assert (len(steps[0].query), len(steps[0].tool)) == (MAX_STEP_QUERY, 200)

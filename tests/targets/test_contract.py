@@ -15,10 +15,8 @@ from assay.contract.envelope import AgentRunRequest, AgentRunResponse, Grounding
 from assay.contract.server import AgentService, ReportProgress, agent_app
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind
-from assay.llm.passages import Passage
 from assay.targets import Agent, open_target
 from assay.targets.contract import ContractAgent
-from assay.targets.protocol import context_taker
 from assay.targets.target_kinds import OpenContext, parse_target
 
 URL = "https://www.ncbi.nlm.nih.gov/pubmed/"
@@ -169,33 +167,3 @@ def test_an_answer_comes_with_the_documents_it_cites(
     response = respond({"answer": "Yes. [1]", "chunks": CHUNKS, **outputs}, grounding)
     answer = READER._read(response)
     assert (answer.answer, answer.citations) == ("Yes. [1]", expected)
-
-
-def answering(search: bool) -> Any:
-
-    async def work(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
-        given = [] if search else request.inputs["groundingPack"]["chunks"]
-        chunks = given or [{"chunk_id": "MED-5", "doc_id": "MED-5", "text": ""}]
-        said = " ".join(chunk["text"] for chunk in chunks)
-        return succeeded(request, {"chunks": chunks, "answer": said, "citations": ["MED-1"]})
-
-    return agent_app(AgentService("answers", "RAG_ANSWER", work))
-
-
-async def test_an_answer_can_be_asked_for_from_documents_of_our_choice() -> None:
-    passages = [Passage("MED-1", "Tea", "Green tea."), Passage("MED-2", "", "Salt.")]
-    async with opened(answering(search=False), "RAG_ANSWER") as agent:
-        taker = context_taker(agent)
-        assert taker is not None
-        answer = await taker.answer_from("What?", passages)
-    assert (answer.doc_ids, answer.answer) == (("MED-1", "MED-2"), "Green tea. Salt.")
-    assert answer.citations == ("MED-1",)
-
-
-async def test_an_agent_that_searches_instead_is_not_believed() -> None:
-    async with opened(answering(search=True), "RAG_ANSWER") as agent:
-        taker = context_taker(agent)
-        assert taker is not None
-        with pytest.raises(AgentFailure, match="instead of answering from the given") as raised:
-            await taker.answer_from("What?", [Passage("MED-1", "", "Tea.")])
-    assert raised.value.kind is FailureKind.INVALID_ANSWER

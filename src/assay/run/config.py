@@ -153,8 +153,8 @@ class RunConfig:
     )
     mapping: tuple[str, ...] = _target(
         (),
-        "Where the response has ids, scores, titles, texts, answer, citations, contexts or "
-        "steps: ids=hits[].id in JMESPath, or ids=re:PATTERN with one group. For MCP also "
+        "Where the response has ids, scores, titles, texts, answer, citations or contexts: "
+        "ids=hits[].id in JMESPath, or ids=re:PATTERN with one group. For MCP also "
         "query=NAME, top_k=NAME and arg.NAME=VALUE. For ids of chunks such as note-7#2, chunk='#' "
         "is what separates the document's id, or chunk=re:PATTERN. Repeatable.",
         usual=True,

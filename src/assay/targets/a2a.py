@@ -126,7 +126,6 @@ class Card:
 
     name: str
     version: str
-    streaming: bool
     interfaces: tuple[Interface, ...]
     document: Mapping[str, Any]
     place: str = ""
@@ -174,9 +173,6 @@ class A2AAgent(HttpAgent):
             )
             interface = replace(interface, url=url)
         self._use(interface)
-        if self.streaming and not self.card.streaming:
-            what = "the agent card does not declare streaming; trying it anyway"
-            self._report(what, "remove '#stream' from the target")
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
@@ -261,10 +257,8 @@ def read_card(document: object) -> Card:
             f"the agent's card offers only {bindings}, which Assay does not speak; add an "
             f"interface with the protocol binding {_JSON_RPC} to the agent"
         )
-    capabilities = document.get("capabilities")
-    streaming = isinstance(capabilities, Mapping) and capabilities.get("streaming") is True
     name, version = _text(document.get("name")), _text(document.get("version"))
-    return Card(name, version, streaming, tuple(dict.fromkeys(usable)), document)
+    return Card(name, version, tuple(dict.fromkeys(usable)), document)
 
 
 def _interfaces(card: Mapping[str, Any]) -> Iterator[tuple[str, Interface]]:

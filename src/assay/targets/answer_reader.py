@@ -31,7 +31,7 @@ from assay.net.json import parse_json, shorten
 from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
 from assay.targets.protocol import AgentAnswer, document_id, invalid_answer, is_unicode
 
-EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts", "steps")
+EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts")
 # `query` and `top_k` name arguments of an MCP tool, `arg.NAME=VALUE` sends one with every call.
 ARGUMENTS = ("query", "top_k")
 CONSTANT = "arg."
@@ -231,9 +231,7 @@ class AnswerReader:
             citations,
             scores=self._scores(received, len(doc_ids)),
             contexts=self._contexts(received, doc_ids, answer),
-            steps=read_steps(self._list("steps", received))
-            if "steps" in self.mapping
-            else find_steps(value),
+            steps=find_steps(value),
             usage=find_usage(value),
         )
 
@@ -390,38 +388,28 @@ def _ids(value: object, what: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def find_steps(value: object) -> tuple[SearchStep, ...]:
-    """The searches in `steps` of an object; none if it has another meaning there."""
-    listed = value.get("steps") if isinstance(value, Mapping) else None
-    # Other agents list their stages or messages under this name.
-    if not isinstance(listed, list | tuple) or not all(map(_is_step, listed)):
-        return ()
-    return read_steps(listed)
+def find_steps(holder: object) -> tuple[SearchStep, ...]:
+    """The searches in `steps` of an object: `[{"tool", "query", "doc_ids", "scores", "ms"}]`.
 
-
-def read_steps(value: Sequence[Any]) -> tuple[SearchStep, ...]:
-    """`[{"tool", "query", "doc_ids", "scores", "ms"}]`, at most MAX_STEPS of them.
-
-    Raises `AgentFailure` for anything else.
+    None if it has another meaning there. Raises `AgentFailure` for ids that are none.
     """
+    listed = holder.get("steps") if isinstance(holder, Mapping) else None
+    items = listed[:MAX_STEPS] if isinstance(listed, list | tuple) else ()
     steps = []
-    for place, item in enumerate(value[:MAX_STEPS]):
-        if not _is_step(item):
-            raise invalid_answer(f"'steps', position {place}: has no list 'doc_ids'")
-        listed, scores = item["doc_ids"], _numbers(item.get("scores"))
-        found = SearchStep(
+    for place, item in enumerate(items):
+        found = item.get("doc_ids") if isinstance(item, Mapping) else None
+        if not isinstance(found, list | tuple):
+            return ()  # other agents list their stages or messages under this name
+        scores = _numbers(item.get("scores"))
+        step = SearchStep(
             tool=_text(item.get("tool"), 200) or "search",
             query=_text(item.get("query"), MAX_STEP_QUERY),
-            doc_ids=_ids(listed[:MAX_STEP_IDS], f"'steps', position {place}: 'doc_ids'"),
-            scores=scores[:MAX_STEP_IDS] if len(scores) == len(listed) else (),
+            doc_ids=_ids(found[:MAX_STEP_IDS], f"'steps', position {place}: 'doc_ids'"),
+            scores=scores[:MAX_STEP_IDS] if len(scores) == len(found) else (),
             ms=_number(item.get("ms")),
         )
-        steps.append(found)
+        steps.append(step)
     return tuple(steps)
-
-
-def _is_step(item: object) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get("doc_ids"), list | tuple)
 
 
 def _text(value: object, length: int) -> str:

@@ -5,13 +5,12 @@ Instead of an address there may be a name from AGENT_ENDPOINTS_JSON.
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from assay.contract.client import read_endpoints, resolve_agent, run_stream, run_sync
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.llm.passages import Passage
 from assay.net.http import fetch
 from assay.net.json import JsonObject
 from assay.net.redact import quote
@@ -91,30 +90,14 @@ class ContractAgent(HttpAgent):
             raise unreachable(url, failure) from None
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        inputs = _inputs(self._task, query, top_k)
+        # Both dialects at once: an agent ignores what it does not know.
+        inputs: JsonObject = {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}
+        if self._task == "LIT_RETRIEVAL":
+            inputs = {"query": query[:1000], "max_results": top_k}
         if (search := CURRENT_SEARCH.get()) and search.search_url:
             inputs["search_url"] = search.search_url
-        return await self._answer(inputs)
-
-    @property
-    def takes_context(self) -> bool:
-        """Whether the task accepts a grounding pack; whether the agent uses it shows later."""
-        return self._task == "RAG_ANSWER"
-
-    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        chunks = [{"chunk_id": each.id, "doc_id": each.id, "text": each.text} for each in passages]
-        pack: JsonObject = {"chunks": chunks, "citations": []}
-        inputs = _inputs(self._task, query, max(1, len(passages)))
-        answer = await self._answer({**inputs, "groundingPack": pack})
-        if not {passage.id for passage in passages}.issuperset(answer.doc_ids):
-            raise invalid_answer("the agent searched instead of answering from the given grounding")
-        return answer
-
-    async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
         request = AgentRunRequest(
-            request_id=f"assay-{uuid.uuid4().hex}",
-            task_type=self._task,
-            inputs=dict(inputs),
+            request_id=f"assay-{uuid.uuid4().hex}", task_type=self._task, inputs=inputs
         )
         response = await self._run(self.http, self._base, request)
         if response.ok:
@@ -172,10 +155,3 @@ class ContractAgent(HttpAgent):
         known = self._documents
         owned = (owners.get(x) or (x if x in known else split_chunk_id(x)[0]) for x in texts)
         return list(dict.fromkeys(owned))
-
-
-def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
-    """Both dialects at once: an agent ignores what it does not know."""
-    if task == "LIT_RETRIEVAL":
-        return {"query": query[:1000], "max_results": top_k}
-    return {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}

@@ -297,10 +297,6 @@ async def check_health(
             ),
         )
         problems = [Problem(redact_known(what), do, grave=False) for what, do in agent.findings]
-        if not card.place.endswith(WELL_KNOWN[0]):
-            what = f"the card is not at {WELL_KNOWN[0]}, where current clients look"
-            remedy = f"serve it there too; it was found at {report.card_place}"
-            problems.append(Problem(what, remedy, grave=False))
     problems += _about_call(call, sample, target)
     if dataset is not None:
         problems += _about_ids(call, dataset)

@@ -30,8 +30,8 @@ from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
 from assay.targets.protocol import Agent, context_taker
 
 _TAKES_CONTEXTS = (
-    "a builtin: target, a Python function with a parameter 'context', an http: target with the "
-    'task RAG_ANSWER, or a rest: or openai: target whose --request holds "{contexts}"'
+    "a builtin: target, a Python function with a parameter 'context', or a rest: or openai: "
+    'target whose --request holds "{contexts}"'
 )
 _EXAMPLES = 5
 _MAX_IDS = 100
