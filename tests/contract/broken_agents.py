@@ -265,16 +265,6 @@ BROKEN_AGENTS = [
         refusal("sync", task_unknown, changed(error={"code": "NOPE", "message": "no"})),
         "error-object",
     ),
-    Broken(
-        "refusal with status 500",
-        refusal("sync", task_unknown, lambda r: replace(r, status=500)),
-        "unknown-task",
-    ),
-    Broken(
-        "refusal without a message",
-        refusal("sync", task_unknown, changed(error={**NO_ERROR, "message": ""})),
-        "error-object",
-    ),
     Broken("no error object", refusal("sync", task_unknown, lacking("error")), "error-object"),
     Broken(
         "refusal with a null",

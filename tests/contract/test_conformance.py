@@ -23,6 +23,7 @@ from assay.contract.check import (
     TargetReport,
     check_agent,
     parse_check_target,
+    report_json,
 )
 from assay.contract.probes import (
     SELECTORS,
@@ -277,25 +278,34 @@ def test_an_echo_is_found_in_any_writing(body: bytes, echoed: bool) -> None:
     assert is_echoed("abcdefghijklmnopqrstuvwxyzabcdef", answer) is echoed
 
 
+EMPTY = {"code": "VALIDATION_ERROR", "message": ""}
+
+
 @pytest.mark.parametrize(
-    ("name", "seen", "is_found"),
+    ("name", "seen", "problem"),
     [
-        ("stream-time", {"first": 10.0}, False),
-        ("stream-time", {"first": 10.1}, True),
-        ("stream-time", {"silence": 18.0}, False),
-        ("stream-time", {"silence": 18.1}, True),
-        ("budget-time", {"seconds": 1.5}, False),
-        ("budget-time", {"seconds": 1.6}, True),
-        ("budget-time", {"status": 500}, True),
-        ("budget-tokens", {"tokens": 1}, False),
-        ("budget-tokens", {"tokens": 2}, True),
-        ("budget-tokens", {"status": 500}, True),
+        ("stream-time", {"first": 10.0}, None),
+        ("stream-time", {"first": 10.1}, "no event within 10 s"),
+        ("stream-time", {"silence": 18.0}, None),
+        ("stream-time", {"silence": 18.1}, "silent for 18.1 s"),
+        ("budget-time", {"seconds": 1.5}, None),
+        ("budget-time", {"seconds": 1.6}, "the run took 1.6 s with a budget of 500 ms"),
+        ("budget-time", {"status": 500}, "a request with budgets got HTTP 500"),
+        ("budget-tokens", {"tokens": 1}, None),
+        ("budget-tokens", {"tokens": 2}, "usage.output_tokens is 2 with max_output_tokens 1"),
+        ("budget-tokens", {"status": 500}, "a request with budgets got HTTP 500"),
+        ("unknown-task", {"status": 399}, "HTTP 399 instead of HTTP 4xx"),
+        ("unknown-task", {"status": 400}, "it reports success"),
+        ("unknown-task", {"status": 500}, "HTTP 500 instead of HTTP 4xx"),
+        ("error-object", {"error": EMPTY}, "error.message is missing or empty"),
+        ("error-object", {"error": {**EMPTY, "message": "no"}}, None),
     ],
 )
-def test_a_limit_is_the_most_that_is_allowed(name: str, seen: Any, is_found: bool) -> None:
+def test_a_limit_is_the_most_that_is_allowed(name: str, seen: Any, problem: str | None) -> None:
     budgets = {"timeout_ms": 500, "max_output_tokens": 1}
     sent = SentRequest("POST", "http://a/sync", orjson.dumps({"budgets": budgets}))
-    body = {"status": "ok", "usage": {"output_tokens": seen.get("tokens")}}
+    usage = {"output_tokens": seen.get("tokens")}
+    body = {"status": "ok", "outputs": {}, "usage": usage, "error": seen.get("error")}
     events = StreamView()
     events.first_event_s, events.longest_silence_s = seen.get("first", 0), seen.get("silence", 0)
     answer = Exchange(
@@ -305,6 +315,13 @@ def test_a_limit_is_the_most_that_is_allowed(name: str, seen: Any, is_found: boo
         events=events,
         seconds=seen.get("seconds", 0),
     )
-    all_seen = AgentObservation("T", (), CheckLimits(), answer, answer, {})
+    everything = AgentObservation("T", (), CheckLimits(), answer, answer, {})
     rule = next(rule for rule in RULES if rule.name == name)
-    assert bool(rule.test(answer, all_seen)) is is_found
+    assert rule.test(answer, everything) == problem
+
+
+def test_only_an_agent_that_was_not_reached_has_an_error_in_json() -> None:
+    reports = [TargetReport("http://a", "T"), TargetReport("http://b", "T", unreachable="away")]
+    reached, away = report_json(reports)["targets"]
+    assert (reached["reachable"], reached["passed"], "error" in reached) == (True, True, False)
+    assert (away["reachable"], away["passed"], away["error"]) == (False, False, "away")
