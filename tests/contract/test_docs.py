@@ -6,19 +6,10 @@ from typing import Any
 
 import httpx
 import orjson
-import pytest
 from scripts.render_schemas import rendered, stale
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 
-from assay.contract.envelope import (
-    AgentRunRequest,
-    AgentRunResponse,
-    Budgets,
-    ErrorCode,
-    GroundingChunk,
-    RetrievalTrace,
-)
 from assay.contract.rules import RULES, RuleLevel, rules_table
 from assay.contract.server import agent_app
 
@@ -66,24 +57,6 @@ async def test_each_example_answers_as_the_page_says() -> None:
             assert comparable(answer.text, expected_type) == comparable(expected, expected_type)
 
 
-@pytest.mark.parametrize(
-    "name",
-    sorted(
-        {
-            *AgentRunRequest.model_fields,
-            *Budgets.model_fields,
-            *AgentRunResponse.model_fields,
-            *GroundingChunk.model_fields,
-            *RetrievalTrace.model_fields,
-            *ErrorCode,
-            *("started", "progress", "final", "complete", "done", "max_tokens", "max_time_ms"),
-        }
-    ),
-)
-def test_every_field_event_and_code_is_explained(name: str) -> None:
-    assert f"`{name}`" in PAGE
-
-
 def test_every_rule_is_listed_with_its_level_section_and_fix() -> None:
     listed = PAGE.partition("<!-- rules -->\n")[2].partition("\n<!-- /rules -->")[0]
     assert listed == rules_table(), "run `make docs`"
@@ -93,19 +66,6 @@ def test_each_rule_names_a_section_of_the_document_or_of_the_page() -> None:
     ours = set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE))
     for rule in RULES:
         assert rule.section in (ours if rule.level is RuleLevel.OURS else SECTIONS), rule.name
-
-
-def test_the_agent_of_the_page_can_be_served() -> None:
-    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert code is not None
-    names: dict[str, Any] = {}
-    exec(code[1], names)
-    assert [route.path for route in names["app"].routes] == [
-        "/agents/run/sync",
-        "/agents/run/stream",
-        "/health",
-        "/health/ready",
-    ]
 
 
 def test_the_schemas_are_those_of_the_models() -> None:

@@ -4,12 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.targets.a2a import A2AReply, read_card, read_reply, rebase
-from assay.targets.answer_reader import AnswerReader, parse_mapping
+from assay.targets.answer_reader import AnswerReader
 from assay.targets.protocol import AgentAnswer
 
 
@@ -115,11 +113,9 @@ def test_an_answer_is_found(parts: list[dict[str, Any]]) -> None:
     [
         ([], "no JSON object with 'doc_ids'$"),
         (text("I found nothing."), "no JSON object .* use a2a:URL#text"),
-        ([{"data": ["d1"]}], "no JSON object with 'doc_ids'"),
         ([{"data": {"ids": ["d1"]}}], "no JSON object with 'doc_ids'"),
         ([{"data": {"doc_ids": "d1"}}], "'doc_ids' is a str, not a list of document ids"),
         ([{"data": {"doc_ids": [1.5]}}], "'doc_ids', position 0: a document id is a float"),
-        ([{"data": {"doc_ids": None}}], "'doc_ids' is a NoneType, not a list of document ids"),
         (
             text('so: {"doc_ids": ["\\ud800"]}'),
             "'doc_ids', position 0: a document id is not valid Unicode",
@@ -137,12 +133,6 @@ def test_another_shape_is_an_invalid_answer(parts: list[dict[str, Any]], message
 def test_a_text_full_of_braces_is_given_up_on_soon(hard: str) -> None:
     with pytest.raises(AgentFailure):
         find_answer([text(hard)])
-
-
-@given(before=st.text(), after=st.text())
-def test_prose_around_an_answer_never_hides_it(before: str, after: str) -> None:
-    words = before.replace("{", "(")
-    assert find_answer([text(f"{words}{TEXT}{after}")]).doc_ids == ("d1", "d2")
 
 
 def task(state: str, **more: Any) -> dict[str, Any]:
@@ -200,19 +190,3 @@ def test_what_is_no_result_breaks_the_protocol(result: object) -> None:
     with pytest.raises(AgentFailure) as caught:
         A2AReply().feed(result)
     assert caught.value.kind is FailureKind.PROTOCOL
-
-
-@pytest.mark.parametrize(
-    ("parts", "mapping"),
-    [
-        ([{"data": {"results": [{"doc_id": "d1"}, {"doc_id": "d2"}]}}], "ids=results[].doc_id"),
-        (text('Done: {"found": {"a": ["d1", "d2"]}}'), "ids=found.a"),
-        (text("The best are [d1] and [d2]."), r"ids=re:\[(\w+)\]"),
-        ([{"data": {"hits": [{"ref": "d1"}, {"ref": "d2"}]}}], "doc_id=ref"),
-    ],
-)
-def test_a_mapping_finds_ids_that_are_not_where_the_contract_wants_them(
-    parts: list[dict[str, Any]], mapping: str
-) -> None:
-    reader = AnswerReader(parse_mapping([mapping]))
-    assert read_reply([[], parts], reader).doc_ids == ("d1", "d2")
