@@ -14,7 +14,7 @@ from tests.serve_mcp.serving import load_tiny
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
-from assay.report.slices import DOC_TYPE, slices_of
+from assay.report.html import DOC_TYPE, slices_of
 from assay.run.config import RunConfig
 from assay.serve.mcp.app import mcp_app
 from assay.targets import open_target

@@ -5,15 +5,8 @@ import random
 import pytest
 from tests.report.conftest import query_row
 
-from assay.report.slices import (
-    OUTCOME,
-    RELEVANT,
-    TAG,
-    WORDS,
-    Slice,
-    compare_slices,
-    slices_of,
-)
+from assay.report.html import OUTCOME, RELEVANT, TAG, WORDS, Slice, slices_of
+from assay.report.html_comparison import compare_slices
 
 
 def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:

@@ -16,9 +16,9 @@ from assay.run.listing import (
     RunIndex,
     list_lines,
     newest_of_each_target,
+    oldest_first,
     sort_lines,
 )
-from assay.run.trend import oldest_first
 
 Evaluate = Callable[..., str]
 

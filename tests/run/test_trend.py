@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from assay.metrics.statistics import Estimate
-from assay.run.listing import RunLine
-from assay.run.trend import build_trend
+from assay.run.listing import RunLine, build_trend
 
 LINE = RunLine(
     *("0", "complete", "2026-10-01T08:00:00+00:00", "agent"),

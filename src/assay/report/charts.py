@@ -25,9 +25,17 @@ from assay.report.numbers import (
     interval,
     moment,
 )
-from assay.run.listing import COST, JUDGE_COST, LATENCY, SLOW, RunLine
+from assay.run.listing import (
+    COST,
+    JUDGE_COST,
+    LATENCY,
+    SLOW,
+    RunLine,
+    TargetTrend,
+    TrendSeries,
+    is_score,
+)
 from assay.run.models import CurvePoint
-from assay.run.trend import TargetTrend, TrendSeries, is_score
 
 MAX_ROWS = 200  # of the table behind a chart
 MAX_SERIES = 6

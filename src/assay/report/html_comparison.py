@@ -11,21 +11,25 @@ from functools import cached_property
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import numpy as np
 from markupsafe import Markup
 
 from assay.data.dataset import Dataset
 from assay.metrics.figures import improvement, parse_figure
-from assay.metrics.statistics import PairedResult
+from assay.metrics.statistics import PairedResult, compare_paired, holm
 from assay.report import charts
 from assay.report.html import (
     EXCERPT,
     IN_FILE,
+    OUTCOMES,
     JudgedDocuments,
+    Slice,
     anchor,
     described,
+    ordered,
     render_page,
+    slices_of,
 )
-from assay.report.slices import Slice, compare_slices, slices_of
 from assay.run.comparison import ComparedRun
 from assay.run.models import Comparison, ReportFigure
 from assay.run.title import distinguish
@@ -42,6 +46,7 @@ _MAX_DOCUMENTS = 60
 # The page stays under 150 kB: with 20 runs, each link to a query names all of them.
 _LINKS_BYTES = 20_000
 _SAME = 1e-12
+_MIN_QUERIES = 5  # of a slice: nothing could be told about a smaller one
 # What differs between any two runs, or stands elsewhere on the page.
 _NOT_COMPARED = frozenset({"label", "tags", "note"})
 
@@ -230,6 +235,28 @@ class ComparePage:
         names = [("run", side.name) for side in self.sides]
         own = {"ref": self.a.name, "b": self.b.name, "metric": self.figure.slug, **changes}
         return f"/compare?{urlencode([*names, *((k, v) for k, v in own.items() if v)])}"
+
+
+def compare_slices(
+    scores: Mapping[Slice, Sequence[tuple[float, float]]],
+) -> list[tuple[Slice, PairedResult]]:
+    """Every slice of at least five queries, significant changes first, then the largest.
+
+    A slice of what became of a query in the first run can only get better, so it is not compared.
+    p-values are corrected for the number of slices (Holm).
+    """
+    keys = [
+        key
+        for key in ordered({key: len(values) for key, values in scores.items()})
+        if len(scores[key]) >= _MIN_QUERIES and key.kind not in OUTCOMES
+    ]
+    compared = [compare_paired(*np.array(scores[key]).T) for key in keys]
+    adjusted = holm([one.p_value for one in compared])
+    found = [replace(one, p_adjusted=p) for one, p in zip(compared, adjusted, strict=True)]
+    return sorted(
+        zip(keys, found, strict=True),
+        key=lambda pair: (not pair[1].significant, -abs(pair[1].difference)),
+    )
 
 
 def compare_page(

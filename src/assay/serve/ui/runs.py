@@ -17,9 +17,18 @@ from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
 from assay.run.folder import RunFolder
-from assay.run.listing import RunLine, group_lines, newest_of_each_target, parse_search, sort_lines
+from assay.run.listing import (
+    RunLine,
+    TargetTrend,
+    build_trend,
+    group_lines,
+    is_score,
+    newest_of_each_target,
+    oldest_first,
+    parse_search,
+    sort_lines,
+)
 from assay.run.models import RunState
-from assay.run.trend import TargetTrend, build_trend, is_score, oldest_first
 from assay.serve.ui.context import (
     PER_PAGE,
     Ui,
