@@ -4,7 +4,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from tests.run.test_trend import point
+from tests.run.test_listing import point
 
 from assay.metrics.statistics import Estimate
 from assay.report import charts
