@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -136,10 +137,8 @@ def ground_truth(
         raise UsageError("nuggets are extracted by a model: add --provider")
     else:
         made, asked = asyncio.run(write(None)), {}
-    for why in dict.fromkeys(made.left_out.values()):
-        ids = [query_id for query_id, reason in made.left_out.items() if reason == why]
-        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-        warn(f"without a reference: {', '.join(ids[:_NAMED])}{more}: {why}")
+    for query_id, why in islice(made.left_out.items(), _NAMED):
+        warn(f"query {query_id!r} has no reference: {why}")
     if made.cut:
         warn(f"truncated at the token limit: {', '.join(made.cut)}")
     value: JsonObject = {
@@ -188,8 +187,7 @@ def questions(
     if source not in KNOWN and path.exists() and not is_dataset(path):
         documents, left_out = read_source_documents(path)
         if left_out:
-            kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in left_out.most_common())
-            warn(f"{source}: only .md and .txt files are read; left out: {kinds}")
+            warn(f"{source}: only .md and .txt files are read, {left_out:,} are left out")
     else:
         data = choose_dataset(source)
         data.require_documents("assay data questions")

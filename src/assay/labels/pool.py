@@ -97,7 +97,15 @@ def choose_pairs(
             for doc_id in ranking.get(query_id, ())[:depth]:
                 if doc_id not in known and (not documents or doc_id in documents):
                     wanted[query_id, doc_id] = None
-    labels = _draw(judged, check)
+    # As many of each grade as there are, at most `check` in all; the same in any order of the runs.
+    chooser, labels = random.Random(_SEED), dict[PairName, int]()
+    for names in judged.values():
+        names.sort()
+        chooser.shuffle(names)
+    while len(labels) < check and any(judged.values()):
+        for grade, names in judged.items():
+            if names and len(labels) < check:
+                labels[names.pop()] = grade
     no_text = Document("", "", "")
     found = ((name, documents.get(name[1], no_text)) for name in [*wanted, *labels])
     pairs = [
@@ -105,20 +113,6 @@ def choose_pairs(
         for (query_id, doc_id), each in found
     ]
     return GradingPool(pairs, labels)
-
-
-def _draw(by_grade: Mapping[int, list[PairName]], number: int) -> dict[PairName, int]:
-    """As many of each grade as there are, at most `number` in all."""
-    chooser = random.Random(_SEED)
-    for names in by_grade.values():
-        names.sort()  # the same sample in any order of the runs
-        chooser.shuffle(names)
-    drawn: dict[PairName, int] = {}
-    while len(drawn) < number and any(by_grade.values()):
-        for grade, names in by_grade.items():
-            if names and len(drawn) < number:
-                drawn[names.pop()] = grade
-    return drawn
 
 
 def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
@@ -227,8 +221,7 @@ def grade_agreement(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GraderAgreement:
+class GraderAgreement(NamedTuple):
     """Two people on the documents that both graded, as in `GradeAgreement`."""
 
     both: int
@@ -239,13 +232,13 @@ class GraderAgreement:
 
 def grader_agreement(a: PairLabels, b: PairLabels) -> GraderAgreement | None:
     """How far two graders agree; None if they graded no document in common."""
-    both = [name for name in a if name in b]
-    if not both:
+    pairs = [(a[name], b[name]) for name in a if name in b]
+    if not pairs:
         return None
-    first, second = [a[name] for name in both], [b[name] for name in both]
-    same = sum(x == y for x, y in zip(first, second, strict=True)) / len(both)
+    first, second = zip(*pairs, strict=True)
+    same = sum(x == y for x, y in pairs) / len(pairs)
     kappa = cohen_kappa([grade > 0 for grade in first], [grade > 0 for grade in second])
-    return GraderAgreement(len(both), same, kappa, weighted_kappa(first, second))
+    return GraderAgreement(len(pairs), same, kappa, weighted_kappa(first, second))
 
 
 # Who gave the labels that are in the column `label` of the table itself.

@@ -46,40 +46,33 @@ def is_dataset(path: Path) -> bool:
     return inside or path.suffix.lower() == ".zip"
 
 
-def read_source_documents(path: Path) -> tuple[dict[str, Document], Counter[str]]:
+def read_source_documents(path: Path) -> tuple[dict[str, Document], int]:
     """The documents of a corpus.jsonl or of a folder of text files, by id or path; and how many
-    files of other kinds were left out, by suffix.
+    files of other kinds were left out. A Markdown heading on the first line is the title.
     """
     corpus = path / "corpus.jsonl" if path.is_dir() else path
     if corpus.is_file() and corpus.suffix == ".jsonl":
-        return dict(read_documents([corpus], Findings())), Counter()
+        return dict(read_documents([corpus], Findings())), 0
     documents: dict[str, Document] = {}
-    left_out: Counter[str] = Counter()
+    left_out = 0
     for file in sorted(path.rglob("*")):
         inner = file.relative_to(path)
         if not file.is_file() or any(part.startswith(".") for part in inner.parts):
             continue
-        if file.suffix.lower() in _KINDS:
-            documents[inner.as_posix()] = _read_document(file, inner.as_posix())
-        else:
-            left_out[file.suffix.lower() or "without a suffix"] += 1
+        if file.suffix.lower() not in _KINDS:
+            left_out += 1
+            continue
+        try:
+            text = read_text_file(file, encoding="utf-8-sig", limit=_MAX_BYTES).strip()
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot be read as UTF-8 text: {error}", file=file) from None
+        title = ""
+        if text.startswith("# "):
+            title, _, text = (part.strip() for part in text[2:].partition("\n"))
+        documents[inner.as_posix()] = Document(inner.as_posix(), title or file.stem, text)
     if not documents:
         raise DataError("has no documents; pass a folder of .md and .txt files", file=path)
     return documents, left_out
-
-
-def _read_document(path: Path, doc_id: str) -> Document:
-    """A Markdown heading on the first line is the title."""
-    if path.stat().st_size > _MAX_BYTES:
-        raise DataError(f"is larger than {_MAX_BYTES // 2**20} MiB; split it", file=path)
-    try:
-        content = read_text_file(path, encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
-    title, text = "", content.strip()
-    if text.startswith("# "):
-        title, _, text = (part.strip() for part in text[2:].partition("\n"))
-    return Document(doc_id, title or path.stem, text)
 
 
 _QUOTED = str.maketrans("’‘“”–—", "''\"\"--")
@@ -118,6 +111,10 @@ class QuestionCandidate:
     answer: str
     facts: tuple[Fact, ...]
     quotes: tuple[str, ...]
+
+    def is_stated_in(self, answer: str) -> bool:
+        """Whether the answer states all its facts."""
+        return all(states(answer, fact) for fact in self.facts)
 
 
 _CANDIDATE_TOKENS = 600
@@ -199,7 +196,7 @@ class QuestionChecks:
         document = self.documents[candidate.document_id]
         if not all(quoted_in(quote, document) for quote in candidate.quotes):
             return Rejection.FALSE_QUOTE
-        if not states_all(candidate.answer, candidate):
+        if not candidate.is_stated_in(candidate.answer):
             return Rejection.UNSTATED
         if any(states(candidate.question, fact) for fact in candidate.facts):
             return Rejection.GIVEN_AWAY
@@ -227,11 +224,6 @@ class QuestionChecks:
             if all(quoted_in(quote, each) for quote in candidate.quotes)
         )
         return list(dict.fromkeys([candidate.document_id, *having]))
-
-
-def states_all(answer: str, candidate: QuestionCandidate) -> bool:
-    """Whether the answer states all facts of the candidate."""
-    return all(states(answer, fact) for fact in candidate.facts)
 
 
 @dataclass
@@ -299,10 +291,10 @@ async def _try(
     question, answerer = candidate.question, ModelAnswerer(provider)
     passage = Passage(document.id, document.title, document.text)
     shown = await unless_refused(answerer.answer(question, [passage], _ANSWER_TOKENS))
-    if shown is None or not states_all(shown.text, candidate):
+    if shown is None or not candidate.is_stated_in(shown.text):
         return Rejection.UNANSWERED
     known = await unless_refused(answerer.answer_from_memory(question, _ANSWER_TOKENS))
-    remembers = known is not None and known.found and states_all(known.text, candidate)
+    remembers = known is not None and known.found and candidate.is_stated_in(known.text)
     return Rejection.FROM_MEMORY if remembers else candidate
 
 
@@ -320,10 +312,7 @@ def save_questions(made: WrittenQuestions, checks: QuestionChecks, out: Path) ->
     """Write a new BEIR folder with answers, quotes to review, and a summary, which is returned."""
     if not made.questions:
         reasons = "; ".join(f"{number} times {reason}" for reason, number in made.rejected.items())
-        raise DataError(
-            f"all {made.drafted} candidates were rejected ({reasons}); try other documents or a "
-            "better model"
-        )
+        raise DataError(f"all {made.drafted} candidates were rejected: {reasons}")
     queries: dict[str, Query] = {}
     judgments: dict[str, dict[str, int]] = {}
     answers: dict[str, ReferenceAnswer] = {}
