@@ -80,7 +80,7 @@ def test_every_check_outcome_and_figure_of_answers_is_named() -> None:
 
 def test_the_ci_job_is_the_one_that_init_writes() -> None:
     install = "pip install agent-assay -r requirements.txt"
-    job = render_ci(branch="main", python="3.12", install=install, service=False)
+    job = render_ci(branch="main", python="3.12", install=install)
     assert f"```yaml\n{job}```" in read("ci.md")
 
 

@@ -113,10 +113,12 @@ def evaluate(
         config, data = _new_config(context, target, options, None if engine else shard)
     given = [each.name for each in command_settings() if is_on_command_line(context, each.param)]
     require_used_settings(config, given, resumed=folder is not None)
+    if engine and (folder is not None or (shard and not shard.isdecimal())):
+        raise UsageError("--engine starts new runs: leave out --resume, and pass --shard N")
     finished = True
     try:
         if engine:
-            run = _evaluate_on_cluster(config, data, out, folder, engine, shard, listener or ())
+            run = _evaluate_on_cluster(config, data, out, engine, int(shard or 0), listener or ())
         else:
             run, finished = run_in_terminal(
                 config,
@@ -189,20 +191,17 @@ def _evaluate_on_cluster(
     config: RunConfig,
     dataset: "Dataset",
     out: Path,
-    folder: "RunFolder | None",
     engine: str,
-    shards: str | None,
+    shards: int,
     listeners: Sequence[str],
 ) -> "Run":
     from assay.evaluation.listeners import RunListeners
     from assay.evaluation.merge import evaluate_on_cluster
     from assay.ray_cluster import RayCluster
 
-    if folder is not None or (shards and not shards.isdecimal()):
-        raise UsageError("--engine starts new runs: leave out --resume, and pass --shard N")
     with evaluation_events() as events, RunListeners(listeners, say) as following:
         with RayCluster(engine) as cluster:
-            count = int(shards or 0) or cluster.count("CPU")
+            count = shards or cluster.count("CPU")
             run = evaluate_on_cluster(config, dataset, count, cluster, out, events)
         following.started(run.folder)
         following.finished(run)

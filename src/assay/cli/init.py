@@ -19,13 +19,13 @@ from assay.errors import AssayError, UsageError
 from assay.files import PROJECT_FILE, atomic_write, read_text_file
 from assay.run.models import GitRecord
 from assay.run.provenance import read_git
-from assay.targets.target_kinds import TARGET_KINDS, Target, parse_target
+from assay.targets.target_kinds import Target, parse_target
 
 _SCHEMA = "https://raw.githubusercontent.com/agent-assay/assay/main/docs/schemas/assay.schema.json"
 _SETTINGS = """\
 #:schema @SCHEMA@
 # Defaults of `assay` in this folder: flags and variables win. All options: assay eval --help
-dataset = @DATASET@  # @DATASET_IS@
+dataset = @DATASET@
 @COLUMNS@
 [eval]
 target = "app"
@@ -33,7 +33,7 @@ target = "app"
 gate = ["success_rate>=0.99"]
 
 [target.app]  # assay eval app
-target = @TARGET@  # @TARGET_IS@
+target = @TARGET@
 """
 
 _GITHUB = """\
@@ -61,7 +61,9 @@ jobs:
           path: runs
           key: assay-${{ github.ref_name }}:${{ github.run_id }}
           restore-keys: "assay-@BRANCH@:"
-@START@      - name: Evaluate
+      # If `app` is a service, start it here; assay waits until it is ready.
+      # - run: python server.py &
+      - name: Evaluate
         run: |
           assay doctor app
           code=0
@@ -78,10 +80,6 @@ jobs:
             assay-junit.xml
 """
 
-_START = """\
-      # `app` is a service: start it here, in the background; assay waits until it is ready.
-      # - run: python server.py &
-"""
 _QUERY_NAMES = ("query", "question", "q", "text", "search_text", "prompt")
 _COUNT_NAMES = ("top_k", "k", "limit", "n", "size", "num_results", "max_results")
 _DATA_FOLDERS = (".", "data", "eval", "evals", "evaluation", "tests", "tests/data")
@@ -152,9 +150,7 @@ def init(
             _SETTINGS,
             SCHEMA=_SCHEMA,
             DATASET=json.dumps(dataset),  # JSON's escapes are TOML's
-            DATASET_IS=why_dataset,
             TARGET=json.dumps(target),
-            TARGET_IS=why,
             COLUMNS=f"columns = [{', '.join(map(json.dumps, columns))}]\n" if columns else "",
         )
     }
@@ -181,23 +177,16 @@ def _job(folder: Path, target: Target, git: GitRecord | None) -> str:
         packages += ["-r", "requirements.txt"]
     elif (folder / "pyproject.toml").is_file() or (folder / "setup.py").is_file():
         packages += ["."]
-    kind = TARGET_KINDS[target.kind]
     return render_ci(
         branch=git.branch if git and git.branch in _MAIN_BRANCHES else "main",
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         install=f"pip install {shlex.join(packages)}",
-        service=not kind.runs_code and not kind.searches_dataset,
     )
 
 
-def render_ci(*, branch: str, python: str, install: str, service: bool) -> str:
-    """The job for GitHub, which compares with `branch`.
-
-    It runs the command `install` on a `python` such as 3.12; `service` says whether it has to
-    start the target.
-    """
-    start = _START if service else ""
-    return _fill(_GITHUB, BRANCH=branch, PYTHON=python, INSTALL=install, START=start)
+def render_ci(*, branch: str, python: str, install: str) -> str:
+    """The job for GitHub: runs `install` on a `python` such as 3.12, compares with `branch`."""
+    return _fill(_GITHUB, BRANCH=branch, PYTHON=python, INSTALL=install)
 
 
 def _fill(template: str, **values: str) -> str:
