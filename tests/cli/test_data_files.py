@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from assay.cli.app import data_verbs
 from assay.data import load_dataset
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 
 QUESTIONS = "query_id,query,doc_ids,grades,answer,lang\n1,how?,d1;d2,2;1,so,de\n2,why?,d9,,,en\n"
 
@@ -46,15 +46,6 @@ def test_documents_come_from_a_second_table() -> None:
     assert load_dataset("mine").documents["d1"].full_text == "Tea Steep."
 
 
-def test_a_folder_with_content_is_never_written_into() -> None:
-    Path("mine").mkdir()
-    Path("mine", "keep.txt").touch()
-    result = invoke("import", "set.csv", "--out", "mine")
-    assert isinstance(result.exception, UsageError)
-    assert "mine is not empty" in str(result.exception)
-    assert [path.name for path in Path("mine").iterdir()] == ["keep.txt"]
-
-
 def test_nothing_is_left_of_an_import_that_failed() -> None:
     Path("set.jsonl").write_text('{"query": "how?", "doc_ids": ["a\\tb"]}')
     result = invoke("import", "set.jsonl", "--out", "mine")
@@ -70,19 +61,18 @@ def test_check_prints_places_and_fails() -> None:
     assert "1 error, 0 warnings: 2 queries, 3 judgments and 0 documents" in result.stdout
 
 
-@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
-def test_warnings_fail_only_a_strict_check(options: tuple[str, ...], code: int) -> None:
+def test_warnings_fail_only_a_strict_check() -> None:
     Path("set.csv").write_text(QUESTIONS + "3,who?,,,,\n")
-    result = invoke("check", "set.csv", "--json", *options)
-    assert result.exit_code == code
-    assert json.loads(result.stdout)["warnings"] == [
-        "questions without expected ids are not scored: 1, on line 4"
-    ]
+    result = invoke("check", "set.csv", "--json")
+    (warning,) = json.loads(result.stdout)["warnings"]
+    assert (result.exit_code, "not scored: 1, on line 4" in warning) == (0, True)
+    assert invoke("check", "set.csv", "--strict").exit_code == 1
 
 
 def test_a_sample_says_that_its_scores_are_its_own() -> None:
     result = invoke("sample", "notes", "--out", "small", "-n", "5", "--documents", "30")
     assert "compare them only with each other" in result.stderr
+    assert list(json.loads(invoke("list", "--json").stdout)) == ["nfcorpus", "notes"]
     assert len(load_dataset("small").queries) == 5
 
 
@@ -112,8 +102,3 @@ def test_info_is_what_a_score_depends_on_with_names_as_they_are(dataset: str) ->
     facts = json.loads(invoke("info", dataset, "--split", "train", "--json").stdout)
     assert (facts["split"], facts["documents"]) == ("train", 2)
     assert facts["splits"]["test"]["grades"] == {"1": 1}
-
-
-def test_list_names_the_known_data_sets() -> None:
-    assert list(json.loads(invoke("list", "--json").stdout)) == ["nfcorpus", "notes"]
-    assert "nfcorpus" in invoke("list").stdout

@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -42,18 +41,12 @@ def export(*arguments: str) -> str:
 def test_a_trec_file_scores_as_the_run_did(bm25: Run) -> None:
     export("latest", "--format", "trec", "--out", "bm25.run")
     first = Path("bm25.run").read_text().splitlines()[0].split(" ")
-    assert len(first) == 6
-    assert (first[1], first[3], first[5]) == ("Q0", "1", "bm25-&-co")
+    assert (len(first), first[1], first[3], first[5]) == (6, "Q0", "1", "bm25-&-co")
     options = ["--dataset", "notes", "--top-k", "5", "--metrics", "ndcg@5", "--json"]
     done = CliRunner().invoke(app, ["score", "bm25.run", *options])
     assert done.exit_code == 0, done.output
-    scored = json.loads(done.stdout)["metrics"]["ndcg@5"]["mean"]
-    assert scored == bm25.report.metrics["ndcg@5"]
-    import pytrec_eval
-
-    with Path("bm25.run").open() as file:
-        ranked = pytrec_eval.parse_run(file)
-    assert set(ranked) == {row.query_id for row in bm25.rows() if row.retrieved_docs}
+    scored, ours = json.loads(done.stdout)["metrics"]["ndcg@5"], bm25.report.statistics["ndcg@5"]
+    assert (scored["mean"], scored["low"], scored["high"]) == (ours.mean, ours.low, ours.high)
 
 
 def test_repeated_ids_are_written_once_and_blanks_are_refused(folder: Path) -> None:
@@ -163,27 +156,14 @@ def test_the_best_cell_is_the_best_number_in_the_direction_of_its_figure(folder:
     ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"dataset": "questions.csv"}, "no query in common"),
-        ({"num_queries": 5}, "asked different queries ("),
-        ({"top_k": 10}, "asked for 5 and 10 documents a query"),
-    ],
-)
-def test_runs_on_other_queries_are_listed_without_marks(
-    bm25: Run, settings: dict[str, Any], words: str
-) -> None:
-    Path("questions.csv").write_text("query,doc_ids\nWhich tea?,note-001\n")
-    given: dict[str, Any] = {"dataset": "notes", **settings}
-    other = evaluate(lambda query, top_k: ["note-001"], **given)
+def test_runs_on_other_queries_are_listed_without_marks(bm25: Run) -> None:
+    other = evaluate(lambda query, top_k: ["note-001"], "notes", num_queries=5)
     arguments = ["export", bm25.name, other.name, "--format", "markdown", "--metrics", "ndcg@5"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert "nothing is bold or marked in the table: " in done.stderr
-    assert words in done.stderr
-    assert "**" not in done.stdout
-    assert "†" not in done.stdout
+    assert "asked different queries (" in done.stderr
+    assert not {"**", "†"} & set(done.stdout.split())
 
 
 def test_scores_of_every_run_have_their_columns(bm25: Run) -> None:

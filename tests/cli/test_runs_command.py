@@ -36,9 +36,8 @@ def test_what_a_run_does_not_have_is_refused(run_assay: RunAssay, folder: Path) 
         assert (done.returncode, "would be compared with itself" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("responses", [0, 3])
 def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
-    folder: Path, environment: dict[str, str], run_assay: RunAssay, responses: int
+    folder: Path, environment: dict[str, str], run_assay: RunAssay
 ) -> None:
     arguments = (*RIGHT, "--baseline", "python:target:slow", "--concurrency", "2")
     env = {**environment, "PAUSE": "0.3"}
@@ -48,8 +47,7 @@ def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
     ):
         deadline = time.monotonic() + 60
         while not any(
-            path.read_bytes().count(b"\n") >= responses
-            for path in folder.glob("runs/*-slow-*/calls.jsonl")
+            path.read_bytes().count(b"\n") >= 3 for path in folder.glob("runs/*-slow-*/calls.jsonl")
         ):
             assert time.monotonic() < deadline, "the baseline was not asked within 60 s"
             time.sleep(0.01)
@@ -67,7 +65,6 @@ def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
     ("content", "variable"),
     [
         ("", "ndcg@5 >= 0.3; success_rate >= 0.5"),
-        ('[eval]\ngate = "ndcg@5 >= 0.3; success_rate >= 0.5"\n', ""),
         ('[eval]\ngate = ["ndcg@5 >= 0.3", "success_rate >= 0.5"]\n', ""),
     ],
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay import evaluate
 from assay.cli.score import score
 from assay.cli.verb import VerbCommand
 from assay.errors import AssayError, DataError, UsageError
@@ -142,19 +141,6 @@ def test_a_mistake_is_told_in_words(
     assert isinstance(error, kind)
     with pytest.raises(kind, match=message):
         raise error
-
-
-def test_intervals_are_those_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ASSAY_DATASET", raising=False)
-    run = evaluate("builtin:bm25", "notes", out="runs")
-    rankings = {row.query_id: row.retrieved_docs for row in run.rows()}
-    Path("bm25.json").write_text(json.dumps(rankings))
-    found = json.loads(invoke("bm25.json", "--dataset", "notes", "--top-k", "5", "--json"))
-    scored = found["metrics"]
-    for name in ("ndcg@5", "precision@5"):
-        ours, theirs = run.report.statistics[name], scored[name]
-        assert (ours.low, ours.high) == (theirs["low"], theirs["high"])
 
 
 def test_a_log_is_not_overwritten_by_its_own_scores(tmp_path: Path) -> None:

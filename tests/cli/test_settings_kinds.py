@@ -47,13 +47,8 @@ def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path
     for verb in ("eval", "doctor", "score"):
         assert (values[verb,]["dataset"], values[verb,]["columns"]) == ("a.csv", ["query=Q,ids=I"])
     assert values["judge", "pool"] == {"top_k": 3}
-    for own in (
-        values["init",],
-        values["audit",],
-        values["judge", "grade"],
-        values["data", "info"],
-    ):
-        assert own.keys().isdisjoint({"dataset", "columns", "split"})
+    for own in (("init",), ("audit",), ("judge", "grade"), ("data", "info")):
+        assert values[own].keys().isdisjoint({"dataset", "columns", "split"})
     assert values["merge",] == {"dataset": "b"}
 
 
