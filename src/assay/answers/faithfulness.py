@@ -61,11 +61,16 @@ class Held:
 
     def foreign(self, sentence: str) -> list[Value]:
         """The numbers, dates and times of a sentence that these do not have."""
-        figures = [value for value in values(sentence) if value.kind != "name"]
+        figures = [value for value in values(sentence) if _is_figure(value)]
         unknown = [value for value in figures if not is_in(value, self.values)]
         unknown = [value for value in unknown if not self.words.issuperset(words(value.text))]
         known = [value for value in figures if value not in unknown]
         return [value for value in unknown if not _is_computed(value, known)]
+
+
+def _is_figure(value: Value) -> bool:
+    # Months and weekdays alone often come from the date of a document.
+    return value.kind in ("number", "time") or (value.kind == "date" and value.key[2] is not None)
 
 
 def _is_computed(value: Value, known: Sequence[Value]) -> bool:

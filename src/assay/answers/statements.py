@@ -16,7 +16,7 @@ from assay.llm.prompt import without_markers
 from assay.text import is_negation, is_stop, normalize, sentences, stem, stems, words
 
 # Words of conversations, answers and documents in general: they say nothing about a subject.
-_TALK_WORDS = """hello hi dear customer thank thanks welcome great good question questions help
+_TALK_WORDS = """hello hi hey dear customer thank thanks welcome great good question questions help
     helpful let know need anything else happy glad hope contact office team please more further
     detail details note information interest regards best kind reflects given documentation docs
     document documents page source sources official latest current today general change check
@@ -33,7 +33,10 @@ _COURTESY = re.compile(
 _LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^()\s]{1,500}\)")
 # "(billing-faq)", "[a; b]", "(see Billing)", "[^1]:" and "¹"; not "10²".
 _BRACKETS = re.compile(r" ?[\[(]((?:see|source:?) )?([^\[\]()\n]{1,200})[\])]", re.IGNORECASE)
-_FOOTNOTE = re.compile(r"\[\^\w{1,20}\]:?|(?<=[^\W\d])[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ", re.MULTILINE)
+_FOOTNOTE = re.compile(
+    r"^\[\^\w{1,20}\]:.*|\[\^\w{1,20}\]|<sup>.{1,20}</sup>|(?<=[^\W\d])[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ",
+    re.MULTILINE,
+)
 _SOURCES = re.compile(
     r"\W{0,8}(?:sources?|references?|citations?|see also|further reading)\b[\s*]{0,4}(?::|$)",
     re.IGNORECASE,
@@ -94,7 +97,7 @@ def without_label(sentence: str, known: Container[str]) -> str:
     >>> without_label("TL;DR: It costs 5 euros.", {"cost"})
     'It costs 5 euros.'
     """
-    label, _, rest = sentence.partition(":")
+    label, _, rest = sentence.partition(": ")  # not the colon of 19:00
     is_label = bool(rest.strip()) and len(words(label)) < 4
     return (
         rest.strip() if is_label and not any(map(known.__contains__, content(label))) else sentence

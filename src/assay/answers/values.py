@@ -25,11 +25,27 @@ _UNIT_FORMS = """minute minutes min mins, hour hours hr hrs h, second seconds se
     week weeks, month months, year years, night nights, euro euros eur €, dollar dollars usd $,
     pound pounds gbp £ lbs, krone kroner kronor kr nok sek dkk, franc francs chf, yen jpy ¥,
     zloty pln, rupee rupees inr, yuan cny, cent cents, pence p, percent %, km kilometer
-    kilometers kilometre kilometres, m meter meters metre metres, cm centimetre centimetres, mm,
-    bar, kg kilo kilos kilogram kilograms, ton tons tonnes, g gram grams, mg, mile miles, ft foot
-    feet, inch inches, ounce ounces oz, l liter liters litre litres, ml, nm, kw, kwh, mb, gb,
+    kilometers kilometre kilometres, m meter meters metre metres, m2, m3, knot knots kn,
+    cm centimetre centimetres, mm, bar, kg kilo kilos kilogram kilograms, ton tons tonne tonnes t, g gram grams, mg, mile
+    miles, ft foot feet, inch inches, ounce ounces oz, l liter liters litre litres, ml, nm, kw, kwh, mb, gb,
     mbit, degrees ° °c celsius, person persons people"""
 _UNITS = {form: forms.split()[0] for forms in _UNIT_FORMS.split(",") for form in forms.split()}
+# 48 hours are 2 days, and 25 tonnes are 25,000 kg.
+_SCALES = {
+    "minute": (60, "second"),
+    "hour": (3_600, "second"),
+    "day": (86_400, "second"),
+    "week": (604_800, "second"),
+    "year": (12, "month"),
+    "km": (1_000, "m"),
+    "cm": (0.01, "m"),
+    "mm": (0.001, "m"),
+    "ton": (1_000_000, "g"),
+    "kg": (1_000, "g"),
+    "mg": (0.001, "g"),
+    "ml": (0.001, "l"),
+    "m3": (1_000, "l"),
+}
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(_MONTHS.split(), start=1)}
 _MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS.split())
@@ -38,14 +54,17 @@ _NUMBER_WORD = re.compile(
     rf"(?<!hundred )(?<!hundred and )\b(?!one\b)(?:({'|'.join(_TENS)})-)?"
     rf"({'|'.join(_NUMBERS)})\b(?! hundred)"
 )
+_WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _DATE = (
-    rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of )?(?P<m1>{_MONTH})\b(?:,? (?P<y1>\d{{4}})\b)?"
-    rf"|\b(?P<m2>{_MONTH}) (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y2>\d{{4}})\b)?"
+    rf"\b(?:(?P<w1>{_WEEKDAY}),? (?:the )?)?(?P<d1>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of )?"
+    rf"(?P<m1>{_MONTH})\b(?:,? (?P<y1>\d{{4}})\b)?"
+    rf"|\b(?:(?P<w2>{_WEEKDAY}),? )?(?P<m2>{_MONTH}) (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)"
+    rf"(?:,? (?P<y2>\d{{4}})\b)?"
     r"|\b(?P<y3>\d{4})-(?P<m3>\d\d)-(?P<d3>\d\d)\b"
     r"|\b(?P<d4>\d{1,2})[./](?P<m4>\d{1,2})[./](?P<y4>\d{4})\b"
     # "May" and "march" alone are verbs more often.
     rf"|\b(?!may\b|mar)(?P<m5>{_MONTH})\b(?: (?P<y5>\d{{4}})\b)?"
-    r"|\b(?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b"
+    rf"|\b(?P<w3>{_WEEKDAY})s?\b"
 )
 _TIME = (
     r"\b(?P<hour1>\d{1,2})(?:[:.](?P<minute1>\d\d))? ?(?P<half>[ap])\.?m\b\.?"
@@ -53,13 +72,19 @@ _TIME = (
     r"(?: (?:in the|at) (?P<part>morning|\w+noon|evening|night)\b)?"
 )
 _QUANTITY = (
-    r"(?:(?P<sign>[€$£]) ?)?(?<![\w.,])(?P<number>\d+(?:[.,]\d+)*)"
-    r"(?:[ -]?(?P<unit>[%°€$£]c?|(?!an?\b|per\b)[a-z]+))?"
-    r"(?: (?:an?|per|each|every) (?P<rate>[a-z]+))?"
+    r"(?:(?P<sign>[€$£]|\b(?:eur|usd|gbp|chf|nok|sek|dkk)\b) ?)?"
+    r"(?<![\w.,])(?P<number>(?<!\d )[1-9]\d{0,2}(?: \d{3})+(?! ?\d|[.,]\d)|\d+(?:[.,]\d+)*)"
+    r"(?:[ -]?(?P<unit>[%°€$£]c?|m[23]\b|(?!an?\b|per\b)[a-z]+))?"
+    r"(?:(?: (?:an?|per|each|every) |/)(?P<rate>[a-z]+(?: (?:and|per) [a-z]+)?))?"
 )
 _VALUE = re.compile(f"{_DATE}|{_TIME}|{_QUANTITY}")
 _NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
-_CALENDAR = re.compile(rf"(?:{_MONTH}|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|am|pm)")
+_CALENDAR = re.compile(rf"(?:{_MONTH}|{_WEEKDAY}s?|am|pm)")
+# What names a place in a document is no value: "§ 4.2", "section 7".
+_PLACE = re.compile(r"(?:§+|\b(?:section|article|clause|chapter|paragraph|annex)) ?\d+(?:\.\d+)*")
+# "12 to 23 January" and "January 12-23" have two dates.
+_DATES = re.compile(rf"\b(\d{{1,2}}) ?(to|until|and|–|-) ?(?=\d{{1,2}} (?:of )?({_MONTH})\b)")
+_SAME_MONTH = re.compile(rf"\b({_MONTH}) (\d{{1,2}}) ?(?:to|until|–|-) ?(?=\d{{1,2}}\b(?!:))")
 # "No, it is open", "not only then" and "no later than" negate nothing.
 _NO_NEGATION = re.compile(
     r"\b(?:no|yes)\b(?=[,.:;!–-])|\bnot (?:only|just|until|before|later|more|less)\b"
@@ -94,8 +119,9 @@ def _remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
 @_remember
 def values(text: str) -> frozenset[Value]:
     """The numbers, dates, times and names of a text, each in one spelling."""
-    figures = map(_value, _VALUE.finditer(digits(normalize(text))))
-    return frozenset([*_names(text), *figures])
+    plain = _PLACE.sub(" ", digits(normalize(text)))
+    plain = _SAME_MONTH.sub(r"\1 \2 to \1 ", _DATES.sub(r"\1 \3 \2 ", plain))
+    return frozenset([*_names(text), *map(_value, _VALUE.finditer(plain))])
 
 
 def same(one: Value, other: Value) -> bool:
@@ -109,14 +135,28 @@ def same(one: Value, other: Value) -> bool:
     if one.kind == "name":
         return {*one.key} <= {*other.key} or {*other.key} <= {*one.key}
     if one.kind == "number":
-        return one.key == other.key and same_unit(one.unit, other.unit)
-    return all(None in pair or pair[0] == pair[1] for pair in zip(one.key, other.key, strict=True))
+        amounts = (
+            (_amount(one), _amount(other)) if one.unit and other.unit else (one.key, other.key)
+        )
+        return amounts[0] == amounts[1] and same_unit(one.unit, other.unit)
+    known = [pair for pair in zip(one.key, other.key, strict=True) if None not in pair]
+    return bool(known) and all(mine == its for mine, its in known)
 
 
 def same_unit(one: str, other: str) -> bool:
-    """Whether units agree where both are said: "euro" is "euro/day", "euro/week" is not."""
-    pairs = zip(one.partition("/"), other.partition("/"), strict=True)
-    return all(not mine or not its or mine == its for mine, its in pairs)
+    """Whether units measure the same where both are said: hours are days, not euros.
+
+    >>> same_unit("euro", "euro/day"), same_unit("euro/week", "euro/day"), same_unit("hour", "day")
+    (True, False, True)
+    """
+    (mine, *rates), (its, *its_rates) = one.split("/"), other.split("/")
+    alike = not mine or not its or _SCALES.get(mine, (1, mine))[1] == _SCALES.get(its, (1, its))[1]
+    return alike and (not rates or not its_rates or not {*rates}.isdisjoint(its_rates))
+
+
+def _amount(value: Value) -> object:
+    factor, _ = _SCALES.get(value.unit.split("/")[0], (1, ""))
+    return round(value.key[0] * factor, 6) if isinstance(value.key[0], float) else value.key[0]
 
 
 def is_in(value: Value, others: Iterable[Value]) -> bool:
@@ -146,7 +186,12 @@ def _respell(match: re.Match[str]) -> str:
         unit = match["unit"] or ""
         rest = match[0][match.end("unit" if unit else "number") - match.start() :]
         return " ".join(
-            [match["number"], _UNITS.get(match["sign"], ""), _UNITS.get(unit, unit), rest]
+            [
+                match["number"].replace(" ", ""),
+                _UNITS.get(match["sign"], ""),
+                _UNITS.get(unit, unit),
+                rest,
+            ]
         )
     if value.kind == "time":
         hour, minute, half = cast(tuple[int, int, str | None], value.key)
@@ -189,20 +234,18 @@ def _value(match: re.Match[str]) -> Value:
     month = got.get("m", "")
     number = _MONTH_NUMBERS.get(month[:3]) or (int(month) if month else None)
     year, day = (int(got[part]) if part in got else None for part in "yd")
-    return Value("date", (year, number, day, got.get("weekday")), text=match[0])
+    return Value("date", (year, number, day, got.get("w")), text=match[0])
 
 
 def _number(got: dict[str, str], text: str) -> Value:
     unit = _UNITS.get(got.get("sign") or got.get("unit", ""), "")
-    rate = _UNITS.get(got.get("rate", ""), "") if unit else ""
-    plain = got["number"]
+    rates = [_UNITS[word] for word in got.get("rate", "").split() if unit and word in _UNITS]
+    plain = got["number"].replace(" ", "")
     if "," in plain and "." in plain:  # 1.200,50: only the last of the two starts the decimals
         plain = plain.replace(min(",.", key=plain.rindex), "")
     plain = plain.replace(",", ".")
     key = float(plain) if plain.count(".") < 2 else plain
-    return Value(
-        "number", (key,), f"{unit}/{rate}" if rate else unit, text if unit else got["number"]
-    )
+    return Value("number", (key,), "/".join([unit, *rates]), text if unit else got["number"])
 
 
 def _names(text: str) -> Iterator[Value]:
