@@ -12,9 +12,9 @@ from functools import lru_cache
 from assay.answers.case import AnswerCase, once
 from assay.answers.outcome import outcome
 from assay.answers.statements import TALK, without_label
-from assay.answers.values import Value, content, is_in, polarity, same_unit, values
+from assay.answers.values import Value, content, is_in, polarity, same_unit, tokens, values
 from assay.metrics.answer_values import Difference
-from assay.text import sentences, stem, words
+from assay.text import is_negation, sentences, stem, words
 
 _NEAR_SHARE, _NEARER_SHARE = 0.6, 0.75
 _SHORT_ANSWER = 30
@@ -26,8 +26,9 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     gain lose, early late, high low"""
 OPPOSITES = [tuple(pair.split()) for pair in _OPPOSITE_WORDS.split(",")]
 _NOWHERE = "nowhere shown"
-_CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:but|except|because)\b")
+_CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|but|except|because)\b")
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
+_ALLOWED = content("allowed permitted accepted possible")
 
 
 @once
@@ -41,10 +42,11 @@ def case_differences(case: AnswerCase) -> list[Difference]:
             if (doc_id in case.needed) == needed:
                 sources.setdefault(text, origin)
     index = SentenceIndex(sources)
+    known = f"{case.question}\n{case.reference.answer or ''}"
     found = [
         difference
         for claim in case.claims[:_MAX_CLAIMS]
-        for difference in index.differences(claim, case.question)
+        for difference in index.differences(claim, known)
     ]
     if not found and outcome(case).is_wrong and len(words(case.said)) < _SHORT_ANSWER:
         expected = values(case.reference.answer or "")
@@ -53,9 +55,9 @@ def case_differences(case: AnswerCase) -> list[Difference]:
     return [each for each in found if case.is_english or each.kind not in _ENGLISH_ONLY]
 
 
-def differences(sentence: str, sources: Mapping[str, str], question: str = "") -> list[Difference]:
+def differences(sentence: str, sources: Mapping[str, str]) -> list[Difference]:
     """How a sentence differs from the nearest of the sources, which are texts with their origin."""
-    return SentenceIndex(sources).differences(sentence, question)
+    return SentenceIndex(sources).differences(sentence)
 
 
 class SentenceIndex:
@@ -69,8 +71,11 @@ class SentenceIndex:
             for word in content(row):
                 self._by_stem.setdefault(word, []).append(place)
 
-    def differences(self, sentence: str, question: str = "") -> list[Difference]:
-        """How the sentence differs from all of the nearest ones; nothing if none is near."""
+    def differences(self, sentence: str, known: str = "") -> list[Difference]:
+        """How the sentence differs from all of the nearest ones; nothing if none is near.
+
+        The values of `known`, what was asked and is expected, are never wrong.
+        """
         sentence = without_label(sentence, self._by_stem)
         said = content(sentence) - TALK
         shared = Counter(place for word in said for place in self._by_stem.get(word, ()))
@@ -79,7 +84,7 @@ class SentenceIndex:
             return []
         near = [self._rows[place] for place in sorted(shared) if shared[place] == best]
         held, figures = {value for row in near for value in values(row)}, values(sentence)
-        found = [*self.other_values(figures, held, question)]
+        found = [*self.other_values(figures, held, known)]
         if len(said) == 1 or best < _NEARER_SHARE * len(said):
             return found
         # A row that has the sentence's values as well is as near as one with more of its words.
@@ -94,20 +99,21 @@ class SentenceIndex:
         return [*_reversals(sentence, near), *found]
 
     def other_values(
-        self, said: Collection[Value], held: Collection[Value], question: str
+        self, said: Collection[Value], held: Collection[Value], known: str
     ) -> Iterator[Difference]:
         """Values in the place of others of their kind, which were not said either."""
-        known = [*held, *values(question)]
+        right = [*held, *values(known)]
         for value in sorted(said, key=lambda each: each.text):
             others = sorted(
-                (each for each in held if each.kind == value.kind), key=lambda each: each.text
+                (each for each in held if each.kind == value.kind),
+                key=lambda each: (each.unit != value.unit, each.text),
             )
             free = [other for other in others if other.key == value.key] or [
                 other
                 for other in others
                 if not is_in(other, said) and same_unit(other.unit, value.unit)
             ]
-            if not free or is_in(value, known):
+            if not free or is_in(value, right):
                 continue
             origin = self._origin(value)
             # A capital that begins a sentence of the sources is no name there, but known.
@@ -125,14 +131,38 @@ class SentenceIndex:
 
 
 def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
-    if all(_stances(row, sentence).isdisjoint(_stances(sentence, row)) for row in near):
+    if all(_denies(sentence, row) or _denies(row, sentence) for row in near):
         yield Difference(kind="polarity", said=sentence, expected=near[0])
-    said, held = _stems(sentence), [_stems(row) for row in near]
     for pair in ([stem(word) for word in pair] for pair in OPPOSITES):
         for one, other in (pair, pair[::-1]):
-            has_other = all(other in row and one not in row for row in held)
-            if one in said and other not in said and has_other:
+            beside = _beside(one, sentence)
+            alone = not any(_beside(one, row) for row in near) and not _beside(other, sentence)
+            if alone and all(beside & _beside(other, row) for row in near):
                 yield Difference(kind="opposite", said=one, expected=other)
+
+
+def _denies(sentence: str, row: str) -> bool:
+    """Whether a clause denies, of what the other asserts, a word of it or that it is allowed."""
+    denied, asserted = _denied(sentence), content(row) - _denied(row)
+    opposed = _stances(row, sentence).isdisjoint(_stances(sentence, row))
+    return opposed and not denied.isdisjoint(asserted | _ALLOWED)
+
+
+def _denied(text: str) -> set[str]:
+    """The stems that a negation is about: the first content word after it."""
+    found = set()
+    for clause in _CLAUSES.split(text):
+        said = tokens(clause)
+        for place in (n for n, word in enumerate(said) if is_negation(word)):
+            found |= {*[stem(w) for w in said[place + 1 :] if stem(w) in content(clause)][:1]}
+    return found
+
+
+def _beside(word: str, text: str) -> set[str]:
+    """The stems of the content words before and after each place of a stem."""
+    said = [each for each in map(stem, words(text)) if each == word or each in content(text)]
+    places = [place for place, each in enumerate(said) if each == word]
+    return {each for place in places for each in said[max(0, place - 1) : place + 2]} - {word}
 
 
 def _stances(sentence: str, other: str) -> set[bool]:
@@ -141,10 +171,6 @@ def _stances(sentence: str, other: str) -> set[bool]:
     shared = {part: len(content(part) & about) for part in _CLAUSES.split(sentence)}
     most = max(shared.values())
     return {polarity(part) for part, number in shared.items() if 2 * number >= most}
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in words(text)}
 
 
 @lru_cache(maxsize=500)

@@ -34,7 +34,8 @@ _LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^()\s]{1,500}\)")
 # "(billing-faq)", "[a; b]", "(see Billing)", "[^1]:" and "¹"; not "10²".
 _BRACKETS = re.compile(r" ?[\[(]((?:see|source:?) )?([^\[\]()\n]{1,200})[\])]", re.IGNORECASE)
 _FOOTNOTE = re.compile(
-    r"^\[\^\w{1,20}\]:.*|\[\^\w{1,20}\]|<sup>.{1,20}</sup>|(?<=[^\W\d])[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ",
+    r"^\[\^\w{1,20}\]:.*|\[\^\w{1,20}\]|<sup>.{1,20}</sup>"
+    r"|(?<=[^\W\d])[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ",
     re.MULTILINE,
 )
 _SOURCES = re.compile(

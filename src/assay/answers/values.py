@@ -21,14 +21,14 @@ _SMALL = words("""one two three four five six seven eight nine ten eleven twelve
     fifteen sixteen seventeen eighteen nineteen""")
 _TENS = words("twenty thirty forty fifty sixty seventy eighty ninety")
 _NUMBERS = dict(zip(_SMALL + _TENS, [*range(1, 20), *range(20, 100, 10)], strict=True))
-_UNIT_FORMS = """minute minutes min mins, hour hours hr hrs h, second seconds sec secs, day days,
-    week weeks, month months, year years, night nights, euro euros eur €, dollar dollars usd $,
-    pound pounds gbp £ lbs, krone kroner kronor kr nok sek dkk, franc francs chf, yen jpy ¥,
-    zloty pln, rupee rupees inr, yuan cny, cent cents, pence p, percent %, km kilometer
-    kilometers kilometre kilometres, m meter meters metre metres, m2, m3, knot knots kn,
-    cm centimetre centimetres, mm, bar, kg kilo kilos kilogram kilograms, ton tons tonne tonnes t, g gram grams, mg, mile
-    miles, ft foot feet, inch inches, ounce ounces oz, l liter liters litre litres, ml, nm, kw, kwh, mb, gb,
-    mbit, degrees ° °c celsius, person persons people"""
+_UNIT_FORMS = """minute minutes min mins, hour hours hr hrs h, second seconds sec secs, day
+    days, week weeks, month months, year years, night nights, euro euros eur €, dollar dollars
+    usd $, pound pounds gbp £ lbs, krone kroner kronor kr nok sek dkk, franc francs chf, yen
+    jpy ¥, zloty pln, rupee rupees inr, yuan cny, cent cents, pence p, percent %, km kilometer
+    kilometers kilometre kilometres, m meter meters metre metres, m2, m3, knot knots kn, cm
+    centimetre centimetres, mm, bar, kg kilo kilos kilogram kilograms, ton tons tonne tonnes t,
+    g gram grams, mg, mile miles, ft foot feet, inch inches, ounce ounces oz, l liter liters
+    litre litres, ml, nm, kw, kwh, mb, gb, mbit, degrees ° °c celsius, person persons people"""
 _UNITS = {form: forms.split()[0] for forms in _UNIT_FORMS.split(",") for form in forms.split()}
 # 48 hours are 2 days, and 25 tonnes are 25,000 kg.
 _SCALES = {
