@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from assay.answers.case import AnswerCase
 from assay.answers.differences import case_differences
-from assay.answers.outcome import Outcome, has, outcome
+from assay.answers.outcome import Outcome, lacks_part, outcome
 from assay.metrics.answer_values import (
     AnswerDiagnosis,
     AnswerFinding,
@@ -55,22 +55,9 @@ class Counterfactuals:
 NOT_TRIED = Counterfactuals()
 
 
-def shows_another_part(case: AnswerCase) -> bool:
-    """Whether chunks of the right documents were shown, but not those that hold the answer."""
-    if not case.contexts or not case.needed or not case.needed <= {*case.seen_ids}:
-        return False
-    wordings = [wording for fact in case.reference.facts for wording in fact.accept]
-    needed = [case.documents[each].full_text for each in case.needed if each in case.documents]
-    shown, held = (
-        any(has(text, wording) for text in texts for wording in wordings)
-        for texts in (case.shown.values(), needed)
-    )
-    return held and not shown
-
-
 def has_evidence(case: AnswerCase) -> bool:
     """Whether every needed document was retrieved, with the part that holds the answer."""
-    return case.needed <= {*case.seen_ids} and not shows_another_part(case)
+    return case.needed <= {*case.seen_ids} and not lacks_part(case)
 
 
 def diagnose(case: AnswerCase, others: Counterfactuals = NOT_TRIED) -> AnswerDiagnosis | None:
@@ -90,7 +77,7 @@ def diagnose(case: AnswerCase, others: Counterfactuals = NOT_TRIED) -> AnswerDia
     elif not has_evidence(case):
         failure, half, settled = Failure.RETRIEVAL_MISSED, Component.RETRIEVAL, False
         why = "a needed document was not retrieved"
-        if shows_another_part(case):
+        if lacks_part(case):
             why = "the part of a needed document that holds the answer was not shown"
         if others.gold is not None:
             settled = True

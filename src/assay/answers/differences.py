@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from assay.answers.case import AnswerCase, once
-from assay.answers.outcome import outcome
+from assay.answers.outcome import exchanged, outcome
 from assay.answers.statements import TALK, without_label
 from assay.answers.values import Value, content, is_in, polarity, same_unit, tokens, values
 from assay.metrics.answer_values import Difference
@@ -24,7 +24,8 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     inside outside, larger smaller, longer shorter, first last, left right, open closed,
     with without, raise lower, increase decrease, rise fall, accept reject, include exclude,
     gain lose, early late, high low"""
-OPPOSITES = [tuple(pair.split()) for pair in _OPPOSITE_WORDS.split(",")]
+_PAIRS = [[*map(stem, pair.split())] for pair in _OPPOSITE_WORDS.split(",")]
+_OPPOSITES = [*_PAIRS, *(pair[::-1] for pair in _PAIRS)]
 _NOWHERE = "nowhere shown"
 _CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|but|except|because)\b")
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
@@ -48,9 +49,13 @@ def case_differences(case: AnswerCase) -> list[Difference]:
         for claim in case.claims[:_MAX_CLAIMS]
         for difference in index.differences(claim, known)
     ]
+    if swapped := exchanged(case.said, case.reference.answer or ""):
+        said, expected = (value.text for value in swapped)
+        kind = swapped[0].kind
+        found.append(Difference(kind=kind, said=said, expected=expected, origin="its other place"))
     if not found and outcome(case).is_wrong and len(words(case.said)) < _SHORT_ANSWER:
-        expected = values(case.reference.answer or "")
-        found = [*index.other_values(values(case.said), expected, case.question)]
+        held = values(case.reference.answer or "")
+        found = [*index.other_values(values(case.said), held, case.question)]
     # Elsewhere nouns have capitals, and negations other words.
     return [each for each in found if case.is_english or each.kind not in _ENGLISH_ONLY]
 
@@ -133,21 +138,23 @@ class SentenceIndex:
 def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
     if all(_denies(sentence, row) or _denies(row, sentence) for row in near):
         yield Difference(kind="polarity", said=sentence, expected=near[0])
-    for pair in ([stem(word) for word in pair] for pair in OPPOSITES):
-        for one, other in (pair, pair[::-1]):
-            beside = _beside(one, sentence)
-            alone = not any(_beside(one, row) for row in near) and not _beside(other, sentence)
-            if alone and all(beside & _beside(other, row) for row in near):
-                yield Difference(kind="opposite", said=one, expected=other)
+    said = {stem(word) for word in words(sentence)}
+    for one, other in (pair for pair in _OPPOSITES if pair[0] in said and pair[1] not in said):
+        beside = _beside(one, sentence)
+        alone = not any(_beside(one, row) for row in near)
+        if alone and all(beside & _beside(other, row) for row in near):
+            yield Difference(kind="opposite", said=one, expected=other)
 
 
 def _denies(sentence: str, row: str) -> bool:
     """Whether a clause denies, of what the other asserts, a word of it or that it is allowed."""
-    denied, asserted = _denied(sentence), content(row) - _denied(row)
-    opposed = _stances(row, sentence).isdisjoint(_stances(sentence, row))
-    return opposed and not denied.isdisjoint(asserted | _ALLOWED)
+    denied = _denied(sentence)
+    if denied.isdisjoint(content(row) - _denied(row) | _ALLOWED):
+        return False
+    return _stances(row, sentence).isdisjoint(_stances(sentence, row))
 
 
+@lru_cache(maxsize=2_000)
 def _denied(text: str) -> set[str]:
     """The stems that a negation is about: the first content word after it."""
     found = set()

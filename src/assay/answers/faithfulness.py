@@ -19,6 +19,7 @@ from assay.text import stems, words
 # answers of the bundled notes: against the documents they rest on their mean is 0.87, against as
 # many of the best other documents for the same questions 0.04.
 SUPPORTED_SHARE = 0.5
+_MAX_OPERANDS = 12
 
 
 def faithfulness(answer: str, sources: Sequence[str], names: Collection[str] = ()) -> float:
@@ -52,19 +53,24 @@ class Held:
         whole = "\n".join(texts)
         self.stems, self.values, self.words = content(whole), values(whole), {*words(whole)}
 
-    def supports(self, sentence: str) -> bool:
+    def supports(self, sentence: str, operands: Collection[Value] = ()) -> bool:
         """Whether these have half of a sentence's content words and all of its figures."""
         said = content(sentence) - TALK
         if self.words.issuperset(words(sentence)):
             return True
-        return not self.foreign(sentence) and len(said & self.stems) >= SUPPORTED_SHARE * len(said)
+        return not self.foreign(sentence, operands) and len(
+            said & self.stems
+        ) >= SUPPORTED_SHARE * len(said)
 
-    def foreign(self, sentence: str) -> list[Value]:
-        """The numbers, dates and times of a sentence that these do not have."""
+    def foreign(self, sentence: str, operands: Collection[Value] = ()) -> list[Value]:
+        """The numbers, dates and times of a sentence that these do not have.
+
+        What is computed from its own figures or from `operands`, those of the answer, is not one.
+        """
         figures = [value for value in values(sentence) if _is_figure(value)]
         unknown = [value for value in figures if not is_in(value, self.values)]
         unknown = [value for value in unknown if not self.words.issuperset(words(value.text))]
-        known = [value for value in figures if value not in unknown]
+        known = [value for value in {*figures, *operands} if is_in(value, self.values)]
         return [value for value in unknown if not _is_computed(value, known)]
 
 
@@ -74,10 +80,11 @@ def _is_figure(value: Value) -> bool:
 
 
 def _is_computed(value: Value, known: Sequence[Value]) -> bool:
-    """Whether a number is the sum or the difference of two others of its sentence."""
+    """Whether a number is the sum, the difference or the product of two others."""
     numbers = [each.key[0] for each in known if each.kind == "number"]
-    floats = [number for number in numbers if isinstance(number, float)]
-    results = {round(a + sign * b, 6) for a in floats for b in floats for sign in (1, -1)}
+    floats = [number for number in numbers if isinstance(number, float)][:_MAX_OPERANDS]
+    pairs = [(a, b) for a in floats for b in floats]
+    results = {round(result, 6) for a, b in pairs for result in (a + b, a - b, a * b)}
     return value.kind == "number" and value.key[0] in results
 
 

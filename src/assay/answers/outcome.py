@@ -12,7 +12,7 @@ from assay.answers.case import AnswerCase, once
 from assay.answers.statements import CLAUSE, statements
 from assay.answers.values import Value, content, is_in, polarity, tokens, values
 from assay.data.dataset import Fact
-from assay.text import normalize, sentences, words
+from assay.text import normalize, sentences, stem, words
 
 
 class Outcome(StrEnum):
@@ -41,6 +41,8 @@ _TAKEN_BACK = re.compile(
     r"\b(?:that|this|it|the above|which) (?:is|was) (?:wrong|false|untrue|incorrect|"
     r"not (?:true|right|correct|the case|so))\b"
 )
+_BRACKETS = re.compile(r"\([^()]*\)")
+_EXCEPTED = frozenset(("except", "unless", "only"))
 _SIMILAR_SHARE = 0.75
 
 
@@ -85,12 +87,21 @@ def correct(case: AnswerCase) -> bool | None:
     return None if ended is Outcome.UNDECIDED else ended is Outcome.RIGHT
 
 
+@once
 def _expected(case: AnswerCase) -> list[Value]:
-    """The values of the reference that the question does not state."""
-    asked = values(case.question)
-    new = [value for value in values(case.reference.answer or "") if not is_in(value, asked)]
-    # Elsewhere other words than names have capitals: "fünf Tage" has the name of "drei Tage".
-    return [value for value in new if value.kind != "name" or case.is_english]
+    """The values of the reference that the question does not state.
+
+    What is in brackets explains, and an abbreviation may be written out: neither has to be stated
+    beside other values.
+    """
+    asked, reference = values(case.question), case.reference.answer or ""
+    for text in (_BRACKETS.sub("", reference), reference):
+        new = [value for value in values(text) if not is_in(value, asked)]
+        # Elsewhere other words than names have capitals: "fünf Tage" has the name of "drei Tage".
+        new = [value for value in new if value.kind != "name" or case.is_english]
+        if new:
+            return [value for value in new if not value.text.isupper()] or new
+    return []
 
 
 def _stated(case: AnswerCase) -> list[bool]:
@@ -100,6 +111,8 @@ def _stated(case: AnswerCase) -> list[bool]:
         return [fact in stated for fact in case.reference.facts]
     reference = case.reference.answer or ""
     if expected := _expected(case):
+        if exchanged(case.said, reference):
+            return [False]
         return [is_in(value, values(case.said)) for value in expected]
     if not reference or not case.is_english:  # what negates is known in English alone
         return []
@@ -107,10 +120,39 @@ def _stated(case: AnswerCase) -> list[bool]:
     if not case.statements or len(wanted & content(case.said)) < _SIMILAR_SHARE * len(wanted):
         return []
     near = max(case.statements, key=lambda each: len(wanted & content(each)))
+    if not _EXCEPTED.isdisjoint([*words(near), *words(reference)]):
+        return []  # "only then" is "not except then"
     stances = _stance(case.said), _stance(reference)
     if None not in stances:
         return [stances[0] == stances[1]]
     return [] if stances != (None, None) else [polarity(near) == polarity(reference)]
+
+
+def exchanged(said: str, reference: str) -> tuple[Value, Value] | None:
+    """Two values, each with the words that the reference has beside the other.
+
+    >>> found = exchanged("It opens at 9 and closes at 5.", "It opens at 5 and closes at 9.")
+    >>> sorted(value.text for value in found or ())
+    ['5', '9']
+    """
+    ours, theirs = _beside_values(said), _beside_values(reference)
+    both = [value for value in theirs if value in ours]
+    for first, second in ((a, b) for a in both for b in both if a.kind == b.kind and a != b):
+        swapped = len(ours[first] & theirs[second]) + len(ours[second] & theirs[first])
+        if swapped and not (ours[first] & theirs[first] or ours[second] & theirs[second]):
+            return first, second
+    return None
+
+
+def _beside_values(text: str) -> dict[Value, set[str]]:
+    """The stems beside each value, in the clauses that have it."""
+    found: dict[Value, set[str]] = {}
+    for sentence in sentences(text):
+        for clause in CLAUSE.split(sentence):
+            for value in values(clause):
+                named = {stem(word) for word in words(value.text)}
+                found.setdefault(value, set()).update(content(clause) - named)
+    return found
 
 
 def states_expected(claim: str, case: AnswerCase) -> bool:
@@ -129,12 +171,28 @@ def _stance(text: str) -> str | None:
 @once
 def evidence(case: AnswerCase) -> float:
     """The share of the key facts, or of the reference's values, that what was shown has."""
-    text = "\n".join(case.shown.values())
+    share = _share_held(case, "\n".join(case.shown.values()))
+    return float(case.needed <= {*case.seen_ids}) if share is None else share
+
+
+@once
+def lacks_part(case: AnswerCase) -> str | None:
+    """A needed document of which only another part was shown, without what the reference says."""
+    for doc_id in sorted(case.needed & {*case.seen_ids}) if case.contexts else ():
+        document = case.documents.get(doc_id)
+        if document is not None and len(case.shown.get(doc_id, "")) < len(document.text):
+            whole = _share_held(case, "\n".join([*case.shown.values(), document.text]))
+            if whole is not None and whole > evidence(case):
+                return doc_id
+    return None
+
+
+def _share_held(case: AnswerCase, text: str) -> float | None:
     found = [any(has(text, each) for each in fact.accept) for fact in case.reference.facts]
     if not found:
         held = values(text)
         found = [is_in(value, held) for value in values(case.reference.answer or "")]
-    return sum(found) / len(found) if found else float(case.needed <= {*case.seen_ids})
+    return sum(found) / len(found) if found else None
 
 
 def states(text: str, fact: Fact) -> bool:

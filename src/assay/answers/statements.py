@@ -124,6 +124,7 @@ _REFUSALS = tuple(
     (frozenset(map(stem, speakers.split())), frozenset(map(stem, verbs.split())))
     for speakers, verbs in ((_SPEAKERS, _TELLING), (_DOCUMENTS, _HOLDING))
 )
+_SAYING = frozenset(map(stem, words("mention specify state say indicate disclose")))
 _WITHOUT_ADVICE = frozenset({"advice", "guarantee", "longer"})
 
 
@@ -144,7 +145,11 @@ def declines(sentence: str) -> bool:
         not speakers.isdisjoint(stems) and not verbs.isdisjoint(stems)
         for speakers, verbs in _REFUSALS
     )
-    # "No price is mentioned."
+    # "The rules do not mention it", whatever the rules are called. "No price is mentioned."
+    tells |= any(
+        is_negation(word) and not _SAYING.isdisjoint(stems[place + 1 : place + 3])
+        for place, word in enumerate(said)
+    )
     tells |= said[0] == "no" and stems[-1] in map(stem, ("mentioned", "stated", "specified"))
     return tells and all(value.kind == "name" for value in values(sentence))
 
