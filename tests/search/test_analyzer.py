@@ -15,6 +15,7 @@ FINDS = {
     "german": {
         "Haus Arzt": "Die alten Häuser am Fluss wurden im Winter von zwei Ärzten gekauft.",
         "Strasse Kind": "Die Kinder spielten auf der Straße, bis ihre Mütter sie zum Essen riefen.",
+        "Fahrrad": "Mein Bruder repariert alte Fahrräder und verkauft sie auf dem Markt.",
     },
     "russian": {
         "книга": "Старые книги лежали на полках в доме моей бабушки.",

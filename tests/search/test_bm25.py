@@ -107,7 +107,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("b=half", "--bm25 'b=half' is not KEY=NUMBER"),
+        ("b=half", "--bm25 'b=half' is not KEY=VALUE"),
         ("lang=de", "--bm25 'lang=de' is not KEY=VALUE with one of .*Did you mean 'language'"),
         ("0.9", "is not KEY=VALUE"),
         ("k1=-0.1", "k1 of BM25 must be from 0 to 100, got -0.1"),

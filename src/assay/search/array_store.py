@@ -118,10 +118,8 @@ def _mapped_vectors(folder: Path, dimension: int) -> Vectors:
 
 def _write_codes(folder: Path, dimension: int) -> None:
     """On which side of random planes through their mean the vectors are: the angle between two is
-    about proportional to the bits in which they differ (Charikar 2002). Planes at right angles to
-    each other waste no bit, and random ones serve models whose numbers are mostly zeros too.
-
-    Word by word, 64 bits each, so that a search reads them in order.
+    about proportional to the bits in which they differ (Charikar 2002). Word by word, 64 bits each,
+    so that a search reads them in order.
     """
     vectors = _mapped_vectors(folder, dimension)
     axes, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(dimension, dimension)))

@@ -16,7 +16,7 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -116,13 +116,11 @@ class Bm25Settings:
             name, _, value = pair.partition("=")
             name = name.strip().replace("-", "_").replace(" ", "_")
             try:
-                number = isinstance(_DEFAULTS[name], float)
-                chosen[name] = float(value) if number else value.strip()
-            except (KeyError, ValueError) as error:
+                chosen[name] = type(_DEFAULTS[name])(value.strip())
+            except (KeyError, ValueError):
                 hint = did_you_mean(name, _DEFAULTS)
-                kind = "KEY=NUMBER" if type(error) is ValueError else "KEY=VALUE"
                 raise UsageError(
-                    f"--bm25 {pair!r} is not {kind} with one of {', '.join(_DEFAULTS)}{hint}"
+                    f"--bm25 {pair!r} is not KEY=VALUE with one of {', '.join(_DEFAULTS)}{hint}"
                 ) from None
         return replace(cls(), **chosen)  # type: ignore[arg-type]
 
@@ -131,9 +129,7 @@ class Bm25Settings:
         return {VARIABLE: str(self)}
 
     def __str__(self) -> str:
-        """`k1=1.2, b=0.75, language=german`, as `parse` takes it: what differs from the defaults,
-        and always k1 and b.
-        """
+        """`k1=1.2, b=0.75, language=german`: k1, b, and what differs from the defaults."""
         chosen = {
             name: f"{value:g}" if isinstance(value, float) else str(value)
             for name, value in asdict(self).items()
@@ -146,7 +142,7 @@ class Bm25Settings:
         return language_of(documents) if self.language == AUTO else self.language
 
 
-_DEFAULTS = {one.name: one.default for one in fields(Bm25Settings)}
+_DEFAULTS = asdict(Bm25Settings())
 
 
 def inverse_frequency(having: ArrayLike, documents: int) -> _Floats:
@@ -184,7 +180,7 @@ class Bm25Model:
 
 class _Postings(NamedTuple):
     """For each of `terms`, which are hashes in order, the rows that have it and its weight in each,
-    as integers of `_WEIGHT_STEPS`. `ends` says where the postings of each term end.
+    in `_WEIGHT_STEPS`. `ends`: where the postings of each term end.
     """
 
     terms: _Array

@@ -30,10 +30,8 @@ _Piece = tuple[Span, int]
 
 
 class Chunk(NamedTuple):
-    """`embedded` is what the vector is made of.
-
-    `span`: where it is in the document's text; below zero, counted from -1 down, in title and text
-    of a document whose title is too long to stand before each chunk.
+    """`embedded` is what the vector is made of. `span`: where it is in the document's text; below
+    zero, counted from -1 down, in title and text, if the title is too long to stand before each.
     """
 
     embedded: str

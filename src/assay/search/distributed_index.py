@@ -61,7 +61,6 @@ def write_part(
     progress: Progress = silent,
 ) -> IndexPart:
     """Embed every `count`-th document into `folder`; what is embedded there is not done again.
-
     `name`: how to load the data set. `shard`: the index of the part, from 0, and their count.
     """
     (index, count), embedder = shard, open_embedder(settings)
@@ -129,10 +128,8 @@ def build_on_cluster(
     *,
     bm25: Bm25Settings | None = None,
 ) -> IndexReport:
-    """As `build_index`, with the embedding done by a Ray cluster.
-
-    The vectors come into the cache here, so that a part that is finished is not computed again
-    after an interruption; this process writes the index, wherever it is.
+    """As `build_index`, embedded by a Ray cluster. Vectors come into the cache of this machine, so
+    that what is finished is not computed again after an interruption.
     """
     embedder, vectors = open_embedder(settings), VectorCache()
 

@@ -53,13 +53,10 @@ TEXTS_UNTIL_SAVED = 256
 
 
 class Embedder(Protocol):
-    """Safe to call from several threads at once.
+    """Safe to call from several threads at once. Vectors are cached by the `name`.
 
-    Parameters:
-        name: says model and settings: vectors are cached by it, an index is refused by it.
-        max_tokens: where the model stops reading; longer documents are split.
-        prompts: put before a query, and before a document, by the caller of `embed`.
-        texts_at_once: how many texts are worth one call of `embed`; a kill loses at most these.
+    `max_tokens`: longer documents are split. `prompts` are put before texts by the caller of
+    `embed`. `texts_at_once`: how many are worth one call of it; a kill loses at most these.
     """
 
     name: str
@@ -149,8 +146,7 @@ def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 class TokenCounter:
     """TokenCounter(tokenizer)(["green tea"])  # [2], without special tokens
 
-    BERT's tokenizers split each word independently of the others: the count of a known word is
-    looked up, ten times as fast. `tokenizer`: without truncation.
+    Where words are split independently of each other, as by BERT, known ones are looked up.
     """
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
@@ -200,28 +196,26 @@ _log = logging.getLogger(__name__)
 class VectorCache:
     """Vectors that were computed once, in a SQLite file: by embedder and hash of the text.
 
-    Each has a checksum. One that does not match it is computed again, so a damaged cache costs
-    time and never changes a result.
+    One that does not match its checksum is computed again.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or cache_folder() / "vectors.sqlite3"
-        self.computed = 0
-        """How many texts were embedded, as they were not in the cache."""
+        self.computed = 0  # texts that were not in the cache
         self._database = CacheDatabase(self.path, "vector cache", _TABLE, SearchError)
-        self._workers: Workers | None = None
+        self._workers = Workers(None, 0)  # which writes at once, in this process
         self._writing: Future[None] | None = None
 
     @contextmanager
     def written_by(self, workers: Workers) -> Iterator[None]:
         """Other processes write what is embedded in this block, one after the other."""
-        self._workers = workers
+        before, self._workers = self._workers, workers
         try:
             yield
             if self._writing is not None:
                 self._writing.result()
         finally:
-            self._workers = self._writing = None
+            self._workers, self._writing = before, None
 
     def embed(
         self, texts: Sequence[str], embedder: Embedder, progress: Progress = silent
@@ -239,13 +233,11 @@ class VectorCache:
                 progress(what, before + now, len(texts))
 
             vectors = embedder.embed(list(part.values()), shifted)
-            arguments = self._database, embedder.name, list(part), vectors
-            if self._workers is None:
-                _write(None, *arguments)
-            else:
-                if self._writing is not None:
-                    self._writing.result()
-                self._writing = self._workers.submit(_write, *arguments)
+            if self._writing is not None:
+                self._writing.result()
+            self._writing = self._workers.submit(
+                _write, self._database, embedder.name, list(part), vectors
+            )
             known |= zip(part, vectors, strict=True)
             done += len(part)
             self.computed += len(part)

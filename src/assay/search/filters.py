@@ -8,6 +8,7 @@ year>=2019, type=recipe               the short form
 import operator
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,7 +21,7 @@ from assay.net.json import parse_json
 from assay.text import parse_time
 
 _COMPARE = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
-_SHORT = re.compile(r"\s*([^<>=!\s{}\[\]\"]+)\s*(>=|<=|>|<|=)([^,<>=]+)")
+_SHORT = re.compile(r"\s*([^<>=!\s{}\[\]\"]+)\s*(>=|<=|>|<|=)\s*([^,<>=]*[^,<>=\s])\s*")
 _SIGNS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 _Bound = float | datetime
@@ -69,31 +70,19 @@ def parse_filter(text: str) -> Mapping[str, object]:
 def _short_form(text: str) -> dict[str, object]:
     found: dict[str, object] = {}
     for part in text.split(","):
-        match = _SHORT.fullmatch(part)
-        if match is None:
-            raise UsageError(
-                f"filter {text!r}: {part.strip()!r} is not FIELD=VALUE or FIELD>=VALUE (or >, <, "
-                'with commas between several); other values are JSON: {"type": ["a", "b"]}'
-            )
-        field, sign, value = match[1], match[2], _value(match[3].strip())
+        field, sign, value = match.groups() if (match := _SHORT.fullmatch(part)) else ("", "", "")
+        with suppress(orjson.JSONDecodeError):  # 2024 is a number, `true` a truth value
+            known = parse_json(value)
+            value = known if isinstance(known, int | float | str) else value
         bounds = found.setdefault(field, {} if sign in _SIGNS else value)
-        if sign in _SIGNS and isinstance(bounds, dict) and _SIGNS[sign] not in bounds:
+        if match and isinstance(bounds, dict) and sign in _SIGNS and _SIGNS[sign] not in bounds:
             bounds[_SIGNS[sign]] = value
-        elif sign in _SIGNS or bounds is not value:
+        elif not match or bounds is not value:
             raise UsageError(
-                f"filter {text!r} has two conditions on {field!r} that do not form a "
-                "range, such as year>=2019,year<2024"
+                f"filter {text!r}: {part.strip()!r} is not FIELD=VALUE, or a range such as "
+                'year>=2019,year<2024; other values are JSON: {"type": ["a", "b"]}'
             )
     return found
-
-
-def _value(text: str) -> object:
-    """`2024` is a number, `true` a truth value, and everything else a text."""
-    try:
-        value = parse_json(text)
-    except orjson.JSONDecodeError:
-        return text
-    return value if isinstance(value, int | float | str) else text
 
 
 def conditions(filters: Mapping[str, object] | None) -> tuple[FilterCondition, ...]:

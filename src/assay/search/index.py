@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache as cached
 from itertools import islice
@@ -69,9 +69,8 @@ def open_retriever(
 ) -> Retriever:
     """open_retriever(dataset, "hybrid").search("green tea")  # indexes what is new
 
-    `mode`: the most that searches will ask for. `bm25` embeds nothing and needs no model; `tuned`
-    adds the ranking of `assay tune`, or learns one from the train split now, which takes minutes.
-    `url`: of a Qdrant server, else QDRANT_URL, else a folder. `bm25`: else as in the environment.
+    `mode`: the most that searches will ask for. `bm25` embeds nothing; `tuned` opens the ranking of
+    `assay tune`, or learns one now, which takes minutes. `url`: see `open_store`.
     """
     bm25 = bm25 or Bm25Settings.from_environment()
     if mode == "bm25":
@@ -142,7 +141,7 @@ def _open_index(
         with Workers(context, 1 + usable_cores() if on_disk else 0) as workers:
             counted = workers.submit(_count_words) if on_disk else None
             metric = fit_metric(documents, embedder, cache, progress)
-            with cache.written_by(workers) if on_disk else nullcontext():
+            with cache.written_by(workers):
                 parts = _embedded(dataset, embedder, metric, cache, workers, progress)
                 manifest = Manifest(key, embedder.dimension, metric)
                 store.write(manifest, ahead(parts) if on_disk else parts)
@@ -206,11 +205,10 @@ def check_train_judgments(dataset: Dataset) -> None:
     """Before anything is embedded to learn from them: `TuningDeclined` if they are too few."""
     from assay.search.tuning.tune import MIN_QUERIES
 
-    documents = dataset.documents
-    judged = sum(
-        query in dataset.queries and any(grades[one] > 0 and one in documents for one in grades)
-        for query, grades in dataset.judgments.get("train", {}).items()
-    )
+    documents, train = dataset.documents, dataset.judgments.get("train", {})
+    asked = (train[query] for query in train if query in dataset.queries)
+    relevant = ({one for one in grades if grades[one] > 0} for grades in asked)
+    judged = sum(any(one in documents for one in some) for some in relevant)
     if judged < MIN_QUERIES:
         raise TuningDeclined(
             f"tuning needs at least {MIN_QUERIES} judged queries in the train split, "
@@ -222,8 +220,7 @@ def check_train_judgments(dataset: Dataset) -> None:
 def open_store(name: str, embedder: Embedder, url: str | None = None) -> Store:
     """A Qdrant server at `url` or QDRANT_URL, else a folder: QDRANT_PATH, or one in the cache.
 
-    The collection is COLLECTION_NAME, else the name of the data set; an embedder other than the
-    built-in one has a collection for itself, so that no index replaces another's.
+    The collection is COLLECTION_NAME, else the name; each embedder has one for itself.
     """
     name = os.environ.get("COLLECTION_NAME") or name
     collection = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "documents"

@@ -44,8 +44,7 @@ MODEL_HASHES = {
     "model.onnx": "59a987cc048056fbf94bfc08e7c99b69aa733711f1da325a22d81e26dcd909e1",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-# The hash is that of the file which the graph was made from: vectors that were cached while the
-# graph was still made at run time are the same, and stay valid.
+# The hash is that of the file which the graph was made from: vectors cached by it stay valid.
 _BUILTIN_NAME = f"{BUILTIN_EMBEDDER}@8199be6f699a int8 products 2"
 _CPU_FLAGS = Path("/proc/cpuinfo")
 
@@ -125,9 +124,7 @@ class OnnxEmbedder:
 
 
 def open_builtin() -> OnnxEmbedder:
-    """The built-in model. A thread opens it, while this one reads the tokenizer and goes on to the
-    index: the first query that is embedded waits for it.
-    """
+    """The built-in model, opened in a thread: the first query that is embedded waits for it."""
     spec = find_spec(MODEL_PACKAGE)
     if spec is None or spec.origin is None:
         raise SearchError(
@@ -147,9 +144,8 @@ def open_builtin() -> OnnxEmbedder:
 
 
 def _session_settings() -> Mapping[str, str]:
-    """x86 without VNNI adds 8-bit products in 16 bits, where they may overflow: ONNX Runtime is set
-    to its exact mode there, which takes half as much time again.
-    """
+    # x86 without VNNI adds 8-bit products in 16 bits, where they may overflow: the exact mode of
+    # ONNX Runtime takes half as much time again.
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {}
     try:
@@ -174,9 +170,7 @@ def _read_checked(path: Path) -> bytes:
 
 
 def open_folder(folder: Path) -> OnnxEmbedder:
-    """A folder as sentence-transformers exports it: `model.onnx`, `tokenizer.json`, and the
-    settings of pooling and prompts if there are any.
-    """
+    """A folder as sentence-transformers exports it, with settings of pooling and prompts if any."""
     folder = folder.expanduser()
     model = next((folder / name for name in _MODEL_FILES if (folder / name).is_file()), None)
     if model is None or not (folder / "tokenizer.json").is_file():

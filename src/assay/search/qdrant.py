@@ -112,13 +112,11 @@ class ServerStore:
 
     def _switch(self, name: str, manifest: Manifest) -> None:
         """Point the alias at a collection, then remove all others of this index."""
-        operations: list[Any] = []
+        before = models.DeleteAlias(alias_name=self._alias)
+        after = models.CreateAlias(collection_name=name, alias_name=self._alias)
+        operations: list[Any] = [models.CreateAliasOperation(create_alias=after)]
         if self._live() is not None:
-            operations.append(
-                models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._alias))
-            )
-        created = models.CreateAlias(collection_name=name, alias_name=self._alias)
-        operations.append(models.CreateAliasOperation(create_alias=created))
+            operations.insert(0, models.DeleteAliasOperation(delete_alias=before))
         self.client.update_collection(
             name,
             optimizers_config=models.OptimizersConfigDiff(indexing_threshold=_GRAPH_FROM_KB),
@@ -190,7 +188,13 @@ class ServerIndex:
         """The documents nearest to a vector: see `Index`."""
         condition, limit = None, 2 * count
         if among is not None and len(among) <= _MAX_NAMED:
-            named = self._named(among, None if count else _CHUNKS_SCORED)
+            unknown = [(one, 0) for one in among if one not in self._totals]
+            self._totals |= {place[0]: one.total for place, one in self.chunks(unknown).items()}
+            named: list[models.ExtendedPointId] = [
+                _point_id(doc_id, chunk)
+                for doc_id in sorted(among)
+                for chunk in range(self._totals.get(doc_id, 0))[: None if count else _CHUNKS_SCORED]
+            ]
             if not named:
                 return {}
             condition = models.Filter(must=[models.HasIdCondition(has_id=named)])
@@ -206,16 +210,6 @@ class ServerIndex:
                 order = sorted(near, key=lambda one: (-near[one].score, one))
                 return {one: near[one] for one in order[: count or None]}
             limit *= 4
-
-    def _named(self, doc_ids: Collection[str], most: int | None) -> list[models.ExtendedPointId]:
-        """The points of these documents, at most so many of each."""
-        unknown = [(one, 0) for one in doc_ids if one not in self._totals]
-        self._totals |= {place[0]: one.total for place, one in self.chunks(unknown).items()}
-        return [
-            _point_id(doc_id, chunk)
-            for doc_id in sorted(doc_ids)
-            for chunk in range(self._totals.get(doc_id, 0))[:most]
-        ]
 
     def chunks(self, places: Iterable[Place], *, vectors: bool = False) -> dict[Place, StoredChunk]:
         """Those that exist; with vectors if asked for."""

@@ -46,12 +46,13 @@ _Allowed = Collection[str] | None
 
 
 class Ranked(NamedTuple):
-    """A document by its place in the index, with a score from 0 to 1."""
+    """A document by its place in the index, with a score from 0 to 1, and its rank for each kind of
+    evidence that brought it up.
+    """
 
     document: int
     score: float
     signals: Mapping[str, int]
-    """The document's rank for each kind of evidence that brought it up."""
 
 
 class LearnedRanking(NamedTuple):
@@ -90,9 +91,7 @@ class Explanation:
     """What a document's score is made of.
 
     Parameters:
-        shares: of each signal in the score; they add up to it if the mode is a sum. For hybrid:
-            `bm25` (shared words), `dense` (near to the query) and `feedback` (near to the
-            documents in `feedback`).
+        shares: of each signal in the score; they add up to it if the mode is a sum.
         terms: what each word of the query, as BM25 counts it, adds to the BM25 score.
         feedback: the documents that the query was moved towards, best first.
         judged: for tuned, the judged queries that it is relevant for, most alike first.
@@ -277,11 +276,9 @@ class Retriever:
         first = self._index.chunks((doc_id, 0) for doc_id in found) if self._index else {}
         several = [(place[0], one.total) for place, one in first.items() if one.total > 1]
         places = [(doc_id, chunk) for doc_id, total in several for chunk in range(total)]
-        best: dict[str, tuple[float, int]] = {}
-        for (doc_id, chunk), (_, passage) in self._shown(places).items():
-            score = (self._words.score_text(passage, query), -chunk)
-            best[doc_id] = max(score, best.get(doc_id, score))
-        chunks = {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
+        passages = [(*at, text) for at, (_, text) in self._shown(places).items()]
+        best = [(self._words.score_text(text, query), -chunk, one) for one, chunk, text in passages]
+        chunks = {doc_id: -chunk for _, chunk, doc_id in sorted(best)}  # the last one stays
         return _Ranking(list(found), scores, chunks, _ranks(found, bm25=found))
 
     def _hybrid(self, text: str, vector: Vectors, top_k: int, allowed: _Allowed) -> _Ranking:
@@ -415,10 +412,7 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
 
 
 def blend(trusted: Sequence[_Key], other: Sequence[_Key], trust: float) -> dict[_Key, float]:
-    """Reciprocal ranks in two rankings, the first with a weight of `trust`, from 0 to 1.
-
-    What is first in both scores 1.
-    """
+    """Reciprocal ranks in two rankings, the first with a weight of `trust`, from 0 to 1."""
     scores = {one: trust / rank for rank, one in enumerate(trusted, 1)}
     for rank, one in enumerate(other, 1):
         scores[one] = scores.get(one, 0.0) + (1 - trust) / rank

@@ -30,11 +30,7 @@ HASHED_WHEN_OPENED = 256 << 20
 
 
 class DamagedIndexError(SearchError):
-    """The index exists but cannot be used: building it again replaces it.
-
-    Attributes:
-        damage: which index, and what is wrong with it.
-    """
+    """The index exists but cannot be used: `damage` says which, and what is wrong with it."""
 
     def __init__(self, damage: str) -> None:
         super().__init__(f"{damage}; rebuild it with: assay index (vectors come from the cache)")
@@ -70,9 +66,8 @@ def is_sealed(folder: Path) -> bool:
 
 
 def check_folder(folder: Path, *, every: bool = False) -> JsonObject:
-    """What the folder was sealed with; `DamagedIndexError` unless its files are as they were.
-
-    `every`: hash also the files of a large folder.
+    """What it was sealed with; `DamagedIndexError` unless its files (`every`: also those of a large
+    folder) are as they were.
     """
     try:
         content = parse_object(read_file(folder / _MANIFEST)) or {}

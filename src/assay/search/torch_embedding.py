@@ -91,9 +91,7 @@ class TorchEmbedder:
             pair = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
             try:
                 with torch.inference_mode():
-                    given = {
-                        name: torch.from_numpy(one).to(self.device) for name, one in pair.items()
-                    }
+                    given = {key: torch.from_numpy(v).to(self.device) for key, v in pair.items()}
                     found = self._model(given)["sentence_embedding"].float()
                     parts.append(torch.nn.functional.normalize(found, dim=1))
                 done += len(rows)

@@ -1,7 +1,7 @@
 """Work in processes beside this one: a large corpus is read, split and counted on all cores.
 
-The processes are `python -m assay.search.workers`, which read pickled calls from their standard
-input. Those of multiprocessing would run the user's own script once more, each of them.
+They are `python -m assay.search.workers` with pickled calls on their standard input: those of
+multiprocessing would run the user's own script once more.
 """
 
 import os
@@ -77,9 +77,7 @@ class Workers:
     def map(
         self, function: Callable[..., Any], arguments: Iterable[tuple[object, ...]]
     ) -> Iterator[Any]:
-        """The results in order. A few calls are ahead of the one that is waited for, so that all
-        processes have work and results do not fill the memory.
-        """
+        """The results in order; only a few calls are ahead of the one that is waited for."""
         waiting: deque[Future[Any]] = deque()
         for each in arguments:
             waiting.append(self.submit(function, *each))

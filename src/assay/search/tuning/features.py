@@ -18,6 +18,7 @@ from assay.search.analyzer import DEFAULT_LANGUAGE, Analyzer, open_analyzer
 Floats: TypeAlias = npt.NDArray[np.float32]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Bits: TypeAlias = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 # scipy ships no types: a compressed sparse row matrix of 32-bit floats.
 Sparse: TypeAlias = sparse.csr_matrix
 
@@ -140,7 +141,6 @@ class TuningData:
     """A data set with the vectors of its documents and queries, all in the same order.
 
     `judgments` are by split: `train` is learned from; `dev`, if there is one, only measures.
-    Texts are read in `language`, as BM25 reads them.
     """
 
     documents: Sequence[Document]

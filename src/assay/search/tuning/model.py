@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 import orjson
@@ -28,7 +28,7 @@ from assay.search.tuning.signals import (
 from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import FamiliarityGate, HeldOut
 
-MAGIC = b"assay-tuned 9\n"
+MAGIC = b"assay-tuned 10\n"
 _MAX_BYTES = 4 * 2**30
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -44,11 +44,7 @@ _EVIDENCE = {"words": "text", "meaning": "meaning_best", "judgments": "kriging_1
 
 @dataclass(frozen=True)
 class TunedRanker:
-    """Ranks the documents of one index with what was learned from judged queries.
-
-    `gate` says with which queries the zero-shot ranking counts as well; `judged` are the ids of the
-    remembered queries.
-    """
+    """Ranks the documents of one index; `judged` are the ids of the remembered queries."""
 
     held_out: HeldOut
     encoder: QueryEncoder
@@ -163,9 +159,7 @@ def _flatten(prefix: str, value: Any, arrays: Arrays) -> None:
     """Dataclasses of arrays, sparse matrices, trees and such dataclasses; the rest as JSON."""
     for field in fields(value):
         name, part = prefix + field.name, getattr(value, field.name)
-        if isinstance(part, TreeGraph):
-            arrays[name] = np.frombuffer(part.content, np.uint8)
-        elif isinstance(part, np.ndarray):
+        if isinstance(part, np.ndarray):
             arrays[name] = part
         elif sparse.issparse(part):
             part.sort_indices()
@@ -182,14 +176,12 @@ def _rebuild(prefix: str, kind: Any, arrays: Arrays) -> Any:
     parts: dict[str, Any] = {}
     for name, hint in get_type_hints(kind).items():
         key = prefix + name
-        if hint is TreeGraph:
-            parts[name] = TreeGraph(arrays[key].tobytes())
-        elif hint is Sparse:
+        if hint is Sparse:
             data, indices, indptr, shape = (
                 arrays[f"{key}.{piece}"] for piece in ("data", "indices", "indptr", "shape")
             )
             parts[name] = sparse.csr_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
-        elif hint in (Floats, Integers):
+        elif get_origin(hint) is np.ndarray:
             parts[name] = arrays[key]
         elif is_dataclass(hint):
             parts[name] = _rebuild(f"{key}.", hint, arrays)

@@ -296,18 +296,11 @@ class RankingCandidates:
         """Places in `documents`, best first, when the candidates have these scores."""
         return np.argsort(-scores[self.owners], kind="stable")
 
-    def mean_grades(self, grades: Floats) -> Floats:
-        """Grades of all documents to those of the candidates."""
-        total = np.bincount(self.owners, grades[self.documents], minlength=len(self.sizes))
-        return np.asarray(total / self.sizes, np.float32)
-
 
 def second_pass(
     memory: Memory, first: FirstPass, predict: Callable[[Floats], Floats], page: int = PAGE
 ) -> tuple[Signals, list[RankingCandidates]]:
-    """From the first look to the candidates of each query, by way of the overlaps with judged
-    queries that `predict` gives for the features of each pair.
-    """
+    """The candidates of each query; `predict` gives the overlap for the features of each pair."""
     neighbours, features = compare_with_judged(memory, first)
     overlap = predict(features.reshape(-1, features.shape[-1])).reshape(neighbours.shape)
     signals = first.signals | propagate(memory, neighbours, overlap)

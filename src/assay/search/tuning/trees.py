@@ -6,18 +6,18 @@ then imports neither. The same seed gives the same trees on every run.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from assay.net.json import JsonObject
 from assay.search.onnx_embedding import open_session
-from assay.search.tuning.features import Floats
+from assay.search.tuning.features import Bytes, Floats, best_columns
 
 if TYPE_CHECKING:
-    # Where trees were learned, not where a model is opened.
-    import lightgbm
-    from onnx import NodeProto
+    import lightgbm  # where trees are learned, not where a model is opened
+    from onnxruntime import InferenceSession
 
 OVERLAP_TREES = 150
 RANKING_TREES = 100
@@ -31,7 +31,7 @@ SINGLE_THREAD_BELOW = 30_000
 # Grades above this are as good as this one.
 HIGHEST_GRADE = 30
 
-_INPUT, _COUNT, _OUTPUT = "features", "count", "mean"
+_INPUT = "features"
 _ALWAYS: dict[str, object] = {
     "verbose": -1,
     "deterministic": True,
@@ -108,85 +108,59 @@ def _threads(rows: int) -> int:
     return 1 if rows < SINGLE_THREAD_BELOW else THREADS
 
 
+@dataclass(frozen=True)
 class TreeGraph:
-    """What a new query meets of `TreeSets`: the mean of their sets."""
+    """What a new query meets of `TreeSets`: the mean of their sets, as ONNX graphs.
 
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self._session = open_session("of the tuned trees", content)
+    The `first` trees of every set are asked for all rows, the `rest` for the best rows alone:
+    boosting corrects ever less, so that no row far down would come up. On NFCorpus dev, the first
+    ten documents are those of all trees for all rows. `ranks`: only the order counts, and rows that
+    all trees have seen stand above the others.
+    """
+
+    first: Bytes
+    rest: Bytes
+    ranks: bool = False
 
     @classmethod
     def of(cls, trees: TreeSets, count: int = -1, *, ranks: bool = False) -> "TreeGraph":
-        """`count`: the first trees of each set; all of them for -1.
-
-        `ranks`: only the order counts, and rows that all trees have seen stand above the others.
-        """
-        from onnx import TensorProto, helper
-
+        """`count`: the first trees of each set; all of them for -1."""
         sets = [
             [tree["tree_structure"] for tree in one.dump_model(num_iteration=count)["tree_info"]]
             for one in trees.sets
         ]
-        first = [tree for one in sets for tree in one[:FIRST_TREES]]
-        rest = [tree for one in sets for tree in one[FIRST_TREES:]]
-        rows = [None, trees.sets[0].num_feature()]
-        graph = helper.make_graph(
-            _cascade(first, rest, len(sets), ranks),
-            "trees",
-            [
-                helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, rows),
-                helper.make_tensor_value_info(_COUNT, TensorProto.INT64, [1]),
-            ],
-            [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])],
-        )
-        versions = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 17)]
-        model = helper.make_model(graph, opset_imports=versions, ir_version=8)
-        return cls(bytes(model.SerializeToString(deterministic=True)))
+        parts = slice(FIRST_TREES), slice(FIRST_TREES, None)
+        width = trees.sets[0].num_feature()
+        first, rest = ([tree for one in sets for tree in one[part]] for part in parts)
+        return cls(_graph(first, len(sets), width), _graph(rest, len(sets), width), ranks)
+
+    @cached_property
+    def _sessions(self) -> "list[InferenceSession]":
+        parts = (one.tobytes() for one in (self.first, self.rest))
+        return [open_session("of the tuned trees", one) for one in parts if one]
 
     def predict(self, features: Floats, best: int) -> Floats:
         """One number for each row: of the `best` rows as `TreeSets.predict`, but for the last bits
         of its sums, of the others what their first trees say.
         """
-        # The graph takes the lowest of the best rows, so there is one at least.
-        feed = {_INPUT: features, _COUNT: np.array([max(1, best)], np.int64)}
-        (found,) = self._session.run(None, feed)
-        return np.asarray(found, np.float32).ravel()
+        first, *rest = self._sessions
+        scores = np.array(first.run(None, {_INPUT: features})[0], np.float32).ravel()
+        if rest:
+            rows = best_columns(scores[None, :], max(1, best))[0]
+            begun = scores[rows]
+            whole = begun + np.ravel(rest[0].run(None, {_INPUT: features[rows]})[0])
+            if self.ranks:  # the highest of the others then stands as low as the lowest of the best
+                scores += whole.min() - begun.min()
+            scores[rows] = whole
+        return scores
 
 
-def _cascade(
-    first: Sequence[JsonObject], rest: Sequence[JsonObject], sets: int, ranks: bool
-) -> "list[NodeProto]":
-    from onnx.helper import make_node
-
-    if not rest:
-        return [_ensemble(first, sets, _INPUT, _OUTPUT)]
-    nodes = [
-        _ensemble(first, sets, _INPUT, "first"),
-        make_node("Shape", [_INPUT], ["rows"], start=0, end=1),
-        make_node("Min", ["rows", _COUNT], ["most"]),
-        make_node("TopK", ["first", "most"], ["begun", "places"], axis=0),
-        make_node("Constant", [], ["second_axis"], value_ints=[1]),
-        make_node("Squeeze", ["places", "second_axis"], ["numbers"]),
-        make_node("Gather", [_INPUT, "numbers"], ["chosen"]),
-        _ensemble(rest, sets, "chosen", "rest"),
-        make_node("Add", ["begun", "rest"], ["whole"]),
-    ]
-    others = "first"
-    if ranks:  # what stands highest of the others then stands as low as the lowest of the best
-        nodes += [
-            make_node("ReduceMin", ["whole"], ["lowest"]),
-            make_node("ReduceMin", ["begun"], ["highest_other"]),
-            make_node("Sub", ["lowest", "highest_other"], ["step"]),
-            make_node("Add", ["first", "step"], ["below"]),
-        ]
-        others = "below"
-    return [*nodes, make_node("ScatterElements", [others, "places", "whole"], [_OUTPUT])]
-
-
-def _ensemble(trees: Sequence[JsonObject], sets: int, source: str, target: str) -> "NodeProto":
+def _graph(trees: Sequence[JsonObject], sets: int, width: int) -> Bytes:
     """The operator takes lists with one entry for each node, and others for the leaves."""
-    from onnx.helper import make_node
+    from onnx import TensorProto, helper
 
+    if not trees:
+        return np.zeros(0, np.uint8)
     # Tree, number in it, feature (below 0 for a leaf), threshold, and the nodes below.
     nodes: list[list[Any]] = []
     leaves: list[tuple[int, int, float]] = []
@@ -198,8 +172,11 @@ def _ensemble(trees: Sequence[JsonObject], sets: int, source: str, target: str) 
             leaves.append((tree, number, node["leaf_value"] / sets))
             return number
         below = [walk(node[side], tree, first) for side in ("left_child", "right_child")]
-        split = [tree, number, node["split_feature"], _at_most(node["threshold"])]
-        nodes[first + number] = [*split, *below]
+        # Rounded down to float32, so that float32 features split the same way.
+        at = np.float32(node["threshold"])
+        if float(at) > node["threshold"]:
+            at = np.nextafter(at, np.float32(-np.inf))
+        nodes[first + number] = [tree, number, node["split_feature"], float(at), *below]
         return number
 
     for tree, root in enumerate(trees):
@@ -220,10 +197,13 @@ def _ensemble(trees: Sequence[JsonObject], sets: int, source: str, target: str) 
         "target_ids": [0] * len(values),
         "target_weights": values,
     }
-    return make_node("TreeEnsembleRegressor", [source], [target], domain="ai.onnx.ml", **attributes)
-
-
-def _at_most(threshold: float) -> float:
-    """Round a threshold down to float32, so that float32 features split the same way."""
-    near = np.float32(threshold)
-    return float(near if float(near) <= threshold else np.nextafter(near, np.float32(-np.inf)))
+    ensemble = helper.make_node(
+        "TreeEnsembleRegressor", [_INPUT], ["mean"], domain="ai.onnx.ml", **attributes
+    )
+    given = helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, [None, width])
+    result = helper.make_tensor_value_info("mean", TensorProto.FLOAT, [None, 1])
+    graph = helper.make_graph([ensemble], "trees", [given], [result])
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)], ir_version=8
+    )
+    return np.frombuffer(model.SerializeToString(deterministic=True), np.uint8)

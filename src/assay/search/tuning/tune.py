@@ -145,12 +145,12 @@ def ranking_trees(
     candidates: Sequence[RankingCandidates],
     seed: int,
 ) -> TreeSets:
-    """LambdaMART over the candidates of the queries."""
-    grades = training.data.grades("train", queries)
-    labels = [
-        some.mean_grades(np.asarray(grades[row].toarray(), np.float32).ravel())
-        for row, some in enumerate(candidates)
-    ]
+    """LambdaMART over the candidates of the queries, graded by the means of their documents."""
+    grades, labels = training.data.grades("train", queries), []
+    for row, some in enumerate(candidates):
+        own = np.asarray(grades[row].toarray(), np.float32).ravel()[some.documents]
+        total = np.bincount(some.owners, own, minlength=len(some.sizes))
+        labels.append(np.asarray(total / some.sizes, np.float32))
     return learn_ranking(
         features=np.concatenate([some.features for some in candidates]),
         grades=np.concatenate(labels),
@@ -267,7 +267,7 @@ def learn(
 
 
 def save_if_better(ranker: TunedRanker, path: Path) -> None:
-    """Save a model that is worth having; one that is not would only pretend to be better."""
+    """Save a model that is worth having. Raises `TuningDeclined` for another."""
     if not ranker.held_out.better:
         raise TuningDeclined(
             f"the tuned ranking is not saved: {describe_gain(ranker.held_out)}; use hybrid for "
@@ -279,18 +279,17 @@ def save_if_better(ranker: TunedRanker, path: Path) -> None:
 
 def describe_gain(held_out: HeldOut) -> str:
     """What tuning was worth on queries that it had not learned from."""
-    gain = held_out.all
-    where = f"{gain.queries} held-out queries of {held_out.split}"
-    figures = f"nDCG@10 {gain.tuned:.4f}, against {gain.hybrid:.4f} for hybrid"
-    word = "it is better" if held_out.better else "it is not significantly better"
-    cost = ""
-    if not held_out.harmless:
-        unfamiliar = held_out.unfamiliar
-        cost = (
-            f", but {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
-            "relevant documents no train query shares"
-        )
-    return f"on {where} it reaches {figures}: {word}{cost}"
+    gain, unfamiliar = held_out.all, held_out.unfamiliar
+    cost = (
+        f", but {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose relevant "
+        "documents no train query shares"
+    )
+    return (
+        f"on {gain.queries} held-out queries of {held_out.split} it reaches nDCG@10 "
+        f"{gain.tuned:.4f}, against {gain.hybrid:.4f} for hybrid: it is "
+        f"{'' if held_out.better else 'not significantly '}better"
+        f"{'' if held_out.harmless else cost}"
+    )
 
 
 def model_path(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Path:

@@ -31,11 +31,7 @@ ZeroShot = Callable[[Sequence[int]], list[Integers]]
 
 @dataclass(frozen=True)
 class TuningGain:
-    """Of the tuned ranking over the zero-shot one, on the same queries.
-
-    `hybrid` and `tuned` are means of nDCG@10, as trec_eval computes it (linear gain); `ndcg_10` is
-    the mean difference.
-    """
+    """Means of nDCG@10 of the zero-shot and the tuned ranking; `ndcg_10` is their difference."""
 
     queries: int
     hybrid: float
@@ -48,9 +44,8 @@ class TuningGain:
 class HeldOut:
     """How much better the tuned ranking is on queries that it has not learned from.
 
-    `split` is `train`, or `train and dev`. Of train, every query is answered by trees that have
-    learned from the others. `unfamiliar` are the queries none of whose relevant documents is
-    remembered: skill without memory.
+    `split` is `train`, or `train and dev`. `unfamiliar` are the queries none of whose relevant
+    documents is remembered: skill without memory.
     """
 
     split: str
@@ -71,9 +66,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class ValidationFold:
-    """Queries that the trees have not learned from, and the training queries that are remembered
-    for them.
-    """
+    """Queries that the trees have not learned from, and those that are remembered for them."""
 
     split: str
     queries: list[int]
@@ -85,24 +78,22 @@ class ValidationFold:
 @dataclass(frozen=True)
 class FamiliarityGate:
     """How far the trees are trusted with a query, by how likely it is that they remember one of
-    its relevant documents: a logistic function of what `familiar_signs` says.
+    its relevant documents: a logistic function of `familiar_signs`. A predicted overlap alone
+    trusts too much where queries mostly have one relevant document.
     """
 
     weights: tuple[float, ...]
     trusted_from: float
 
     def trust(self, candidates: RankingCandidates, first: int) -> float:
-        """The weight of the tuned ranking, which has `first` first; the zero-shot ranking has the
-        rest.
-        """
+        """The weight of the tuned ranking, which has `first` first."""
         likely = _probability(familiar_signs(candidates, first), np.array(self.weights))
         return float(_trust(likely, self.trusted_from))
 
 
 def familiar_signs(candidates: RankingCandidates, first: int) -> Doubles:
     """A constant, the highest predicted overlap, and how far down the zero-shot ranking has the
-    document that the trees put first: they lift one from far below where they remember it, and
-    change places near the top on a guess.
+    document that the trees put first: one that they remember is lifted from far below.
     """
     place = np.flatnonzero(candidates.zero_shot[:PAGE] == first)
     rank = int(place[0]) + 1 if len(place) else PAGE + 1
@@ -135,9 +126,8 @@ def choose_settings(
     """The best number of trees, how far they are trusted, and what they are worth.
 
     Of the ways to trust them that are not worse than full trust by more than a standard error, the
-    one that does best on unfamiliar queries is chosen: judged queries are often of one kind, and
-    others may be asked later. The zero-shot ranking is a second search: without a gain on
-    unfamiliar queries beyond a standard error, there is none.
+    one that does best on unfamiliar queries is chosen: others may be asked later than were judged.
+    The zero-shot ranking is a second search, and has to gain more than a standard error on them.
     """
     grades = sparse.vstack([data.grades(test.split, test.queries) for test in tests]).tocsr()
     zero_shot = ask_zero_shot([query for test in tests for query in test.queries])
@@ -152,8 +142,14 @@ def choose_settings(
     likely = _held_out_probability(signs, familiar, [len(test.queries) for test in tests])
 
     def blended(start: float) -> Floats:
-        triples = zip(by_trees[trees], zero_shot, _trust(likely, start), strict=True)
-        return scores_by_query([_blend(*triple) for triple in triples], grades)
+        rankings = []
+        for tuned, other, weight in zip(
+            by_trees[trees], zero_shot, _trust(likely, start), strict=True
+        ):
+            scores = blend(tuned[:PAGE].tolist(), other[:PAGE].tolist(), weight)
+            mixed = np.array(sorted(scores, key=lambda one: -scores[one]), np.int64)
+            rankings.append(tuned if weight >= 1 else mixed)
+        return scores_by_query(rankings, grades)
 
     outcomes = {start: blended(start) for start in TRUSTED_FROM}
     as_good = [start for start, scores in outcomes.items() if _as_good(scores, plain[trees])]
@@ -191,14 +187,11 @@ def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
     """nDCG@10 of each query, with linear gain and the discount of trec_eval."""
     scores = []
     for row, ranking in enumerate(rankings):
-        ideal = _dcg(np.sort(grades[row].data)[::-1][:10])
-        found = _dcg(grades[row].toarray().ravel()[ranking[:10]])
-        scores.append(found / ideal if ideal else 0.0)
+        ideal = np.sort(grades[row].data)[::-1][:10]
+        found = grades[row].toarray().ravel()[ranking[:10]]
+        best, own = ((some / np.log2(2 + np.arange(len(some)))).sum() for some in (ideal, found))
+        scores.append(own / best if best else 0.0)
     return np.array(scores, np.float32)
-
-
-def _dcg(gains: Floats) -> float:
-    return float((gains / np.log2(2 + np.arange(len(gains)))).sum())
 
 
 def _held_out_probability(signs: Doubles, familiar: Bits, sizes: Sequence[int]) -> Doubles:
@@ -211,13 +204,6 @@ def _held_out_probability(signs: Doubles, familiar: Bits, sizes: Sequence[int]) 
 def _as_good(scores: Floats, best: Floats) -> bool:
     lost = best - scores
     return bool(lost.mean() <= lost.std() / max(1, len(lost)) ** 0.5)
-
-
-def _blend(tuned: Integers, untuned: Integers, weight: float) -> Integers:
-    if weight >= 1:
-        return tuned
-    scores = blend(tuned[:PAGE].tolist(), untuned[:PAGE].tolist(), weight)
-    return np.array(sorted(scores, key=lambda one: -scores[one]), np.int64)
 
 
 def _familiar(data: TuningData, test: ValidationFold) -> Bits:
