@@ -195,20 +195,6 @@ def answer(query, top_k):
 """
 
 
-# Of the four queries that are drawn, it breaks its process at one, whoever asks.
-_WEAK = """
-import os
-from assay.data import load_dataset
-from assay.evaluation.plan import draw_queries
-from assay.run.config import RunConfig
-bad = draw_queries(load_dataset("notes"), RunConfig(target="x", dataset="notes", num_queries=4))[3]
-def answer(query, top_k):
-    if query == bad.text:
-        os._exit(1)
-    return ["note-001"]
-"""
-
-
 def test_shards_on_a_cluster_equal_the_whole_run(
     cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -227,20 +213,6 @@ def test_shards_on_a_cluster_equal_the_whole_run(
     assert parallel["metrics"] == alone["metrics"]
     assert parallel["statistics"] == alone["statistics"]
     assert parallel["summary"]["total_queries"] == 40
-
-
-def test_one_failed_shard_is_named_with_the_remedy(
-    cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "ray_weak.py").write_text(_WEAK)
-    monkeypatch.setenv("RAY_ADDRESS", cluster)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    command = ["eval", "python:ray_weak:answer", "--dataset", "notes", "--num-queries", "4"]
-    result = CliRunner().invoke(app, [*command, "--engine", "ray", "--shard", "4"])
-    message = str(result.exception)
-    assert "1 of 4 shards failed" in message
-    assert "again with --shard I/4" in message
-    assert message.count("ray-weak") == 3  # those to be joined with it
 
 
 def test_a_token_that_is_missing_is_told(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:

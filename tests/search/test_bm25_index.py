@@ -136,12 +136,6 @@ def test_a_disk_that_fills_while_an_index_is_written_is_told(
     assert kept(surroundings) == []
 
 
-def test_data_whose_name_begins_alike_keeps_its_index(surroundings: Path) -> None:
-    open_bm25(small(*DOCUMENTS, name="small-part"))
-    open_bm25(small(*DOCUMENTS[1:]))
-    assert len(kept(surroundings)) == 2
-
-
 def test_nothing_is_kept_of_few_documents_nor_in_a_private_run(
     surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,13 +41,6 @@ def test_no_word_is_read_twice() -> None:
     assert read == words
 
 
-def test_a_sentence_without_spaces_begins_the_next_chunk_as_a_whole() -> None:
-    sentences = ["茶酒" * 4 + "。" for _ in range(9)]
-    document = Document("d", "", "".join(sentences))
-    for chunk in split(document, WordEmbedder(max_tokens=5)):
-        assert chunk.embedded == shown_text(document, chunk.span, 9)
-
-
 def test_a_title_longer_than_half_the_limit_is_split_like_text() -> None:
     chunks = chunks_of(" ".join(SENTENCES), "The end.")
     assert chunks[0].startswith("Sentence number0")

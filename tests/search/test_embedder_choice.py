@@ -55,13 +55,6 @@ def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(
     assert header["retriever"] == {"mode": "dense", "bm25": "k1=1.2, b=0.75, language=english"}
 
 
-def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = EmbedderSettings("st:some/model", "cuda:1")
-    for name, value in settings.as_environment().items():
-        monkeypatch.setenv(name, value)
-    assert EmbedderSettings.from_environment() == settings
-
-
 def test_prompts_stand_before_queries_and_documents() -> None:
     from assay.search.embedding import Prompts
 

@@ -89,7 +89,3 @@ def test_without_enough_titles_vectors_stay_as_they_are(
 def test_titles_that_are_the_whole_texts_damp_nothing(tmp_path: Path) -> None:
     same = [replace(one, text="") for one in documents()]
     assert not fitted(same, tmp_path).kept
-
-
-def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
-    assert fitted(documents(), tmp_path) == fitted(documents()[::-1], tmp_path)

@@ -123,14 +123,15 @@ def read_report(value: Any) -> ForeignReport:
         raise DataError("has no figure that can be recomputed, such as summary.mean_ndcg_at_5")
     total = _positive(_object_in(report, "summary").get("total_queries"))
     made_on, config = _object_in(report, "dataset"), _object_in(report, "config")
+    named = config.get("dataset") or made_on.get("name"), made_on.get("split"), config.get("split")
+    dataset, *splits = (name if isinstance(name, str) and name else None for name in named)
     return ForeignReport(
         claims,
         tuple(rows.values()),
         max(0, (total or 0) - len(rows)),
         _positive(config.get("top_k")),
-        # The name that it was asked for by may be a path; the one that the data carry is not.
-        dataset=_text(config.get("dataset")) or _text(made_on.get("name")),
-        split=_text(made_on.get("split")) or _text(config.get("split")),
+        dataset,
+        splits[0] or splits[1],
     )
 
 
@@ -142,10 +143,10 @@ def audit_report(report: ForeignReport, judgments: Judgments) -> AuditResult:
             f"none of the report's queries (the first is {report.rows[0].query_id!r}) has a "
             "relevant document in these judgments: is this the right data set and split?"
         )
-    lists = _Lists(rows, judgments, report.missing, report.top_k)
+    lists = _Lists(report, rows, judgments)
     judged = {row.query_id for row in rows}
     return AuditResult(
-        claims=tuple(_audit_claim(report, lists, metric) for metric in report.claims),
+        claims=tuple(lists.audit(metric, claimed) for metric, claimed in report.claims.items()),
         queries=len(rows) + report.missing,
         failed=sum(row.failed for row in rows) + report.missing,
         unjudged=tuple(r.query_id for r in report.rows if r.query_id not in judged),
@@ -154,12 +155,38 @@ def audit_report(report: ForeignReport, judgments: Judgments) -> AuditResult:
 
 @dataclass(frozen=True)
 class _Lists:
-    """The lists of a report, to be scored in any way; `missing` queries have no list at all."""
+    """The judged lists of a report, to be scored in any way."""
 
+    report: ForeignReport
     rows: Sequence[ReportedQuery]
     judgments: Judgments
-    missing: int
-    top_k: int | None
+
+    def audit(self, metric: Metric, claimed: float) -> ClaimAudit:
+        """The simplest way to the claim: exactly, else as it is printed, else within tolerance."""
+        own = [row.claimed[metric.key] for row in self.rows if metric.key in row.claimed]
+        # Half a unit of the last digit that the report prints: of many figures, and two digits at
+        # least, because JSON drops trailing zeros, so that 1.0 may well have been 1.0000.
+        written = (f"{value:.12f}".rstrip("0") for value in (*self.report.claims.values(), *own))
+        printed = 0.5 * 10.0 ** -max(2, *(len(one.partition(".")[2]) for one in written))
+        means = {flaws: self.mean(metric, flaws) for flaws in self.suspects(metric)}
+        found: tuple[Flaw, ...] | None = None
+        # The exact pass tells apart ways that differ little: one failed query in thousands.
+        for tolerance in (_EXACT, printed, _TOLERANCE):
+            fitting = [flaws for flaws, mean in means.items() if abs(mean - claimed) <= tolerance]
+            if fitting:
+                # Of several ways to one mean, the one that also gives the per-query figures.
+                allowed = max(_TOLERANCE, tolerance)
+                misfits = [len(self.disagreements(metric, allowed, flaws)) for flaws in fitting]
+                found = tuple(sorted(fitting[misfits.index(min(misfits))]))
+                break
+        return ClaimAudit(
+            metric=metric,
+            claimed=claimed,
+            recomputed=self.mean(metric),
+            flaws=found,
+            disagreements=self.disagreements(metric, max(_TOLERANCE, printed)),
+            own_mean=sum(own) / len(own) if own else None,
+        )
 
     def values(self, metric: Metric, flaws: Flaws = _NO_FLAWS) -> Floats:
         """One figure for each row."""
@@ -184,13 +211,13 @@ class _Lists:
         elif Flaw.FAILED_DROPPED in flaws:
             values = values[~self._failed]
         else:
-            return float(values.sum()) / max(1, values.size + self.missing)
+            return float(values.sum()) / max(1, values.size + self.report.missing)
         return float(values.mean()) if values.size else 0.0
 
     def suspects(self, metric: Metric) -> list[Flaws]:
         """Every combination that could make a difference here, the simplest first."""
         empty = any(not row.doc_ids and not row.failed for row in self.rows)
-        failed = self.missing > 0 or bool(self._failed.any())
+        failed = self.report.missing > 0 or bool(self._failed.any())
         choices: list[tuple[Flaw | None, ...]] = [
             (None, *[Flaw.FAILED_DROPPED] * failed, *[Flaw.EMPTY_DROPPED] * empty)
         ]
@@ -217,12 +244,12 @@ class _Lists:
 
     @cached_property
     def _cleaned(self) -> GradedLists:
-        inspector = Inspector(known=None, top_k=self.top_k)
+        inspector = Inspector(known=None, top_k=self.report.top_k)
         return self._graded([inspector.clean(row.query_id, row.doc_ids) for row in self.rows])
 
     @cached_property
     def _as_sent(self) -> GradedLists:
-        return self._graded([row.doc_ids[: self.top_k] for row in self.rows])
+        return self._graded([row.doc_ids[: self.report.top_k] for row in self.rows])
 
     @cached_property
     def _ideal(self) -> GradedLists:
@@ -230,38 +257,6 @@ class _Lists:
 
     def _graded(self, lists: Sequence[Sequence[str | None]]) -> GradedLists:
         return GradedLists.ranked(lists, (self.judgments[row.query_id] for row in self.rows))
-
-
-def _audit_claim(report: ForeignReport, lists: _Lists, metric: Metric) -> ClaimAudit:
-    own = [row.claimed[metric.key] for row in lists.rows if metric.key in row.claimed]
-    # Half a unit of the last digit that the report prints: of many figures, and two digits at
-    # least, because JSON drops trailing zeros, so that 1.0 may well have been 1.0000.
-    written = (f"{value:.12f}".rstrip("0") for value in (*report.claims.values(), *own))
-    printed = 0.5 * 10.0 ** -max(2, *(len(one.partition(".")[2]) for one in written))
-    return ClaimAudit(
-        metric=metric,
-        claimed=report.claims[metric],
-        recomputed=lists.mean(metric),
-        flaws=_explanation(lists, metric, report.claims[metric], printed),
-        disagreements=lists.disagreements(metric, max(_TOLERANCE, printed)),
-        own_mean=sum(own) / len(own) if own else None,
-    )
-
-
-def _explanation(
-    lists: _Lists, metric: Metric, claimed: float, printed: float
-) -> tuple[Flaw, ...] | None:
-    """The simplest way to the claim: exactly, else as the report prints, else within tolerance."""
-    means = {flaws: lists.mean(metric, flaws) for flaws in lists.suspects(metric)}
-    # The exact pass tells apart ways that differ little, such as one failed query in thousands.
-    for tolerance in (_EXACT, printed, _TOLERANCE):
-        fitting = [flaws for flaws, mean in means.items() if abs(mean - claimed) <= tolerance]
-        if fitting:
-            # Of several ways to one mean, the one that also gives the report's per-query figures.
-            allowed = max(_TOLERANCE, tolerance)
-            misfits = [len(lists.disagreements(metric, allowed, flaws)) for flaws in fitting]
-            return tuple(sorted(fitting[misfits.index(min(misfits))]))
-    return None
 
 
 def _reports(value: Any) -> Iterator[JsonObject]:
@@ -316,10 +311,6 @@ def _is_figure(value: Any) -> TypeGuard[float]:
     """Not for NaN, infinity and what no computation can hold."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and -LARGEST <= value <= LARGEST
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _positive(value: Any) -> int | None:

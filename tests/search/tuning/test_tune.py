@@ -10,7 +10,6 @@ import pytest
 from tests.search.samples import WordEmbedder
 from tests.search.tuning import worlds
 
-from assay.cli.search import tune as tune_command
 from assay.data import Dataset, Document, Query
 from assay.errors import TuningDeclined
 from assay.search.bm25 import Bm25Settings
@@ -122,22 +121,11 @@ def test_too_few_train_judgments_are_told_before_anything_is_embedded(
     assert raised.value.reason == "too few train queries"
 
 
-def test_the_command_looks_for_train_judgments_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.search.embedding.open_embedder", None)
-    with pytest.raises(TuningDeclined, match="in the train split, notes has 0"):
-        tune_command(embedder=None, dataset="notes")
-
-
 def test_learns_what_only_judgments_tell(ranker: TunedRanker) -> None:
     held_out = ranker.held_out
     assert held_out.split == "train and dev"
     assert held_out.better
     assert held_out.all.tuned > held_out.all.hybrid + 0.2
-
-
-def test_says_so_when_there_is_nothing_to_learn() -> None:
-    data = worlds.unlearnable()
-    assert not fit(data, worlds.by_vectors(data)).held_out.better
 
 
 def test_without_a_dev_split_every_training_query_is_held_out_once() -> None:

@@ -16,32 +16,6 @@ DIMENSIONS = 16
 
 def learnable(train: int = 48, dev: int = 24, seed: int = 0) -> TuningData:
     """Queries and documents of a topic share no word: only judgments connect them."""
-    return _world(train, dev, seed, relevant_by_topic=True)
-
-
-def unlearnable(train: int = 48, dev: int = 24, seed: int = 0) -> TuningData:
-    """The same texts, with relevant documents drawn by chance for each query."""
-    return _world(train, dev, seed, relevant_by_topic=False)
-
-
-def by_vectors(data: TuningData) -> ZeroShot:
-    """The ranking that a tuned one is compared with here."""
-    return lambda queries: [
-        np.argsort(-(data.doc_vectors @ data.query_vectors[query])) for query in queries
-    ]
-
-
-def all_knowing(data: TuningData) -> ZeroShot:
-    """One that nothing can beat."""
-
-    def rank(queries: Sequence[int]) -> list[Integers]:
-        grades = sum(data.grades(split, queries).toarray() for split in data.judgments)
-        return list(np.argsort(-grades, axis=1, kind="stable"))
-
-    return rank
-
-
-def _world(train: int, dev: int, seed: int, *, relevant_by_topic: bool) -> TuningData:
     chance, noise = random.Random(seed), np.random.default_rng(seed)
     count = TOPICS * DOCUMENTS_PER_TOPIC
     texts = [
@@ -59,8 +33,7 @@ def _world(train: int, dev: int, seed: int, *, relevant_by_topic: bool) -> Tunin
         text = " ".join(f"ask{chance.randrange(8)}about{topic}" for _ in range(3))
         queries.append(Query(f"q{number:03}", text))
         vectors.append(directions[topic] + noise.normal(size=DIMENSIONS))
-        among = documents[topic::TOPICS] if relevant_by_topic else documents
-        relevant = [one.id for one in chance.sample(among, 6)]
+        relevant = [one.id for one in chance.sample(documents[topic::TOPICS], 6)]
         judgments["train" if number < train else "dev"][queries[-1].id] = dict.fromkeys(relevant, 1)
     if not dev:
         del judgments["dev"]
@@ -71,3 +44,20 @@ def _world(train: int, dev: int, seed: int, *, relevant_by_topic: bool) -> Tunin
         query_vectors=np.array(vectors, np.float32),
         judgments=judgments,
     )
+
+
+def by_vectors(data: TuningData) -> ZeroShot:
+    """The ranking that a tuned one is compared with here."""
+    return lambda queries: [
+        np.argsort(-(data.doc_vectors @ data.query_vectors[query])) for query in queries
+    ]
+
+
+def all_knowing(data: TuningData) -> ZeroShot:
+    """One that nothing can beat."""
+
+    def rank(queries: Sequence[int]) -> list[Integers]:
+        grades = sum(data.grades(split, queries).toarray() for split in data.judgments)
+        return list(np.argsort(-grades, axis=1, kind="stable"))
+
+    return rank
