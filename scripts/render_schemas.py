@@ -20,9 +20,9 @@ from assay.contract.envelope import (
     GroundingPack,
     Usage,
 )
+from assay.run.config import command_settings
 from assay.run.models import AnswerRow, Comparison, ReportFile, RunHeader
 from assay.run.option import Option, OptionPart, option_fields
-from assay.run.settings import command_settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RUN_FILES: dict[str, type[BaseModel]] = {

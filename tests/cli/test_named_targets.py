@@ -7,7 +7,7 @@ import pytest
 from assay.cli.app import app
 from assay.cli.settings import read_settings
 from assay.errors import UsageError
-from assay.run.settings import named_target
+from assay.run.config import named_target
 
 FILE = """
 top_k = 3

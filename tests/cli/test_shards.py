@@ -10,7 +10,7 @@ import yaml
 from tests import forked
 
 from assay.errors import UsageError
-from assay.run.settings import parse_shard
+from assay.run.config import parse_shard
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

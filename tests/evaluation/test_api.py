@@ -13,7 +13,7 @@ import assay
 from assay import MRR, Dataset, Run, nDCG
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
-from assay.run.settings import command_settings
+from assay.run.config import command_settings
 from assay.targets.protocol import AgentAnswer, AgentInfo
 
 

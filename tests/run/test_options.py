@@ -10,14 +10,16 @@ import pytest
 
 import assay
 from assay.errors import RunError, UsageError
-from assay.run.config import JudgeSettings, RunConfig, settings
-from assay.run.settings import (
+from assay.run.config import (
+    JudgeSettings,
+    RunConfig,
     arguments,
     command_settings,
     form_fields,
     read_form,
     require_same,
     resumed,
+    settings,
 )
 
 PLAIN = RunConfig(target="builtin:bm25")
@@ -161,7 +163,7 @@ from assay.errors import RunError, UsageError
 from assay.report.html import command_of
 from assay.run.config import RunConfig
 from assay.run.models import RunHeader
-from assay.run.settings import arguments, form_fields, read_form, require_same, resumed
+from assay.run.config import arguments, form_fields, read_form, require_same, resumed
 
 runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
 shown = runner.invoke(app, ["eval", "--help-all"]).output

@@ -25,8 +25,7 @@ from assay.evaluation.run import Run
 from assay.net.redact import SecretText, full_text, mask_secrets, reveal
 from assay.report.html import command_of
 from assay.report.terminal import plain_text, render_report
-from assay.run.config import RunConfig
-from assay.run.settings import arguments, resumed
+from assay.run.config import RunConfig, arguments, resumed
 from assay.serve.ui.app import ui_app
 from assay.serve.ui.evaluations import child_input
 

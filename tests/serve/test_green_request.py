@@ -7,7 +7,7 @@ import pytest
 
 from assay.data import Dataset
 from assay.errors import UsageError
-from assay.run.settings import environment_defaults
+from assay.run.config import environment_defaults
 from assay.serve.a2a import TaskRefused, read_request
 from assay.serve.green.request import SERVER_DEFAULTS, EvalRequest, EvaluationSpec, to_spec
 

@@ -11,8 +11,7 @@ from tests.ui.conftest import open_pages
 from assay.cli.settings import named_configs
 from assay.net.outbound import OutboundPolicy
 from assay.net.redact import full_text
-from assay.run.config import RunConfig, settings
-from assay.run.settings import form_fields, form_settings
+from assay.run.config import RunConfig, form_fields, form_settings, settings
 from assay.serve.ui.context import Ui
 from assay.serve.ui.evaluate import config_problems, form_problems, read_config
 

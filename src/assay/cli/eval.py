@@ -27,9 +27,8 @@ from assay.cli.verb import Result, argument, is_on_command_line, option, with_se
 from assay.errors import AssayError, UsageError
 from assay.net.json import parse_json
 from assay.privacy import private_mode
-from assay.run.config import RunConfig
+from assay.run.config import RunConfig, command_settings, parse_shard, resumed
 from assay.run.models import RunState
-from assay.run.settings import command_settings, parse_shard, resumed
 from assay.targets.target_kinds import (
     DEFAULT_ANSWERING_TARGET,
     DEFAULT_TARGET,

@@ -10,8 +10,7 @@ from assay.cli.console import progress_bar, say, warn
 from assay.cli.verb import is_given, is_on_command_line, option, setting_option, switch
 from assay.errors import DownloadError, UsageError
 from assay.llm.provider_kinds import PROVIDER_FORMS
-from assay.run.config import JudgeSettings, RunConfig, settings, without_unneeded
-from assay.run.settings import named_target
+from assay.run.config import JudgeSettings, RunConfig, named_target, settings, without_unneeded
 from assay.search import MODES
 
 if TYPE_CHECKING:

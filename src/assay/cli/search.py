@@ -20,7 +20,7 @@ from assay.data import load_dataset
 from assay.errors import SearchError, UsageError
 from assay.net.json import JsonObject
 from assay.report.numbers import count, duration, figure
-from assay.run.settings import parse_shard
+from assay.run.config import parse_shard
 from assay.search import embedding
 from assay.search.bm25 import Bm25Settings
 from assay.search.embedding import EmbedderSettings

@@ -83,7 +83,7 @@ def green(
     """
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
-    from assay.run.settings import environment_defaults
+    from assay.run.config import environment_defaults
     from assay.serve.guards import server_token
     from assay.serve.listening import check_exposure, listen, serve_on
 

@@ -25,7 +25,7 @@ from assay.cli.old_options import instead_of
 from assay.cli.verb import VerbCommand, VerbGroup
 from assay.errors import UsageError, did_you_mean
 from assay.files import PROJECT_FILE, find_project_file, read_project_file
-from assay.run.settings import command_settings, named_target
+from assay.run.config import command_settings, named_target
 
 if TYPE_CHECKING:
     from assay.run.config import RunConfig

@@ -39,10 +39,9 @@ from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.statistics import summarize_strata
 from assay.report.html import render_page
 from assay.report.numbers import counted, duration, figure, interval
-from assay.run.config import RunConfig
+from assay.run.config import RunConfig, command_settings, read_option_table
 from assay.run.folder import LATEST, RunFolder, folder_at, list_runs, only_match
 from assay.run.models import RunState
-from assay.run.settings import command_settings, read_option_table
 
 SUITES = Path(__file__).parent / "suites"
 _SUITE_FILE = "suite.toml"

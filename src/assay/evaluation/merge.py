@@ -25,10 +25,9 @@ from assay.llm.passages import Passage
 from assay.net.json import JsonObject
 from assay.ray_cluster import RayCluster
 from assay.run.calls import CallLog, CallWriter
-from assay.run.config import RunConfig
+from assay.run.config import RunConfig, require_same
 from assay.run.folder import RunFolder, create_run
 from assay.run.models import RunHeader, RunState
-from assay.run.settings import require_same
 from assay.targets.protocol import AgentAnswer, AgentInfo
 
 # What the agent under test is called among the participants of an AgentBeats benchmark.

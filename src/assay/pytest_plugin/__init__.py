@@ -115,8 +115,7 @@ class Settings:
 
     def run_config(self, *, answers: bool = True) -> "RunConfig":
         """The settings of the target as those of a run."""
-        from assay.run.config import RunConfig
-        from assay.run.settings import command_settings
+        from assay.run.config import RunConfig, command_settings
 
         names = {setting.param: setting.name for setting in command_settings()}
         values = {names[param]: value for param, value in self.options.items()}
@@ -142,7 +141,7 @@ def _find_target(
         given = next(iter(tables))
     if not given or not tables:
         return given, {}
-    from assay.run.settings import named_target  # brings pydantic
+    from assay.run.config import named_target  # brings pydantic
 
     return named_target(given, folder) or (given, {})
 

@@ -30,10 +30,9 @@ from assay.metrics.metric import Metric
 from assay.net.redact import printable
 from assay.report import charts, numbers, terminal
 from assay.run.calls import first_failure, steps_file
-from assay.run.config import RunConfig, settings
+from assay.run.config import RunConfig, arguments, settings
 from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow, QueryRow, Report, RunHeader, SearchRow
-from assay.run.settings import arguments
 from assay.steps import SearchStep, StepLog
 from assay.text import is_stop, parse_time, stem, words
 

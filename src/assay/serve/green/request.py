@@ -12,9 +12,8 @@ from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
 from assay.evaluation.merge import ROLE
 from assay.net.outbound import split_address
-from assay.run.config import RunConfig
+from assay.run.config import RunConfig, environment_defaults, request_settings
 from assay.run.option import Option
-from assay.run.settings import environment_defaults, request_settings
 from assay.serve.a2a import TaskRefused
 
 DEFAULT_QUERIES = 100

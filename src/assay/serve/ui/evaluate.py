@@ -34,9 +34,15 @@ from assay.net.outbound import OutboundPolicy, split_address
 from assay.net.redact import full_text, reveal
 from assay.report.html import JudgedDocuments
 from assay.report.numbers import figure
-from assay.run.config import MAY_HOLD_SECRETS, RunConfig, settings
+from assay.run.config import (
+    MAY_HOLD_SECRETS,
+    RunConfig,
+    form_fields,
+    form_settings,
+    read_form,
+    settings,
+)
 from assay.run.option import Group
-from assay.run.settings import form_fields, form_settings, read_form
 from assay.search.retriever import check_request
 from assay.serve.ui.context import Ui, posted, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream
