@@ -15,7 +15,7 @@ import pandas
 import pytest
 from tests.data.conftest import Rows, WriteDataset, lines, parquet
 
-from assay.data import Dataset, Document, Fact, ReferenceAnswer, load_dataset, text_file
+from assay.data import Dataset, Document, load_dataset, text_file
 from assay.data.load import check_dataset
 from assay.errors import DataError, UsageError
 
@@ -187,18 +187,6 @@ def test_other_files_beside_a_data_set_are_not_part_of_it(tmp_path: Path) -> Non
     dataset = load_dataset(path)
     assert list(dataset.documents) == ["d1", "d2"]
     assert (list(dataset.judgments), dataset.warnings) == (["test"], ())
-
-
-def test_reference_answers_come_with_facts_and_documents(write_dataset: WriteDataset) -> None:
-    answers = (
-        '{"query_id": "q1", "answer": "Steeped.", "documents": ["d1"], '
-        '"facts": [{"text": "steeped", "accept": ["steeped", "soaked"]}, "green"]}\n'
-        '{"query_id": "q2", "answer": null}\n'
-    )
-    dataset = load_dataset(write_dataset({"answers.jsonl": answers}))
-    facts = (Fact("steeped", ("steeped", "soaked")), Fact("green", ("green",)))
-    assert dataset.answers["q1"] == ReferenceAnswer("q1", "Steeped.", facts, ("d1",))
-    assert dataset.answers["q2"].answer is None
 
 
 @pytest.mark.parametrize(

@@ -48,23 +48,6 @@ def test_what_is_no_data_set_is_refused(tmp_path: Path) -> None:
         load_dataset("notes", columns={"query": "Frage"})
 
 
-def test_every_wrong_row_of_a_table_is_listed(tmp_path: Path) -> None:
-    path = tmp_path / "set.csv"
-    path.write_text(
-        "query,doc_id,grade\nhow?,d1,1\n,d1,1\nhow?,d1,2\nwhy?,d2\nwhy?,d2,good\nwho?,d3,0\n"
-    )
-    found = check_dataset(path)
-    assert [error.split("set.csv:")[1][:22] for error in found.errors] == [
-        "3: has no query; write",
-        "4: document 'd1' has g",
-        "5: has 2 cells, the he",
-        "6: a grade must be an ",
-    ]
-    assert (found.error_count, found.queries) == (4, 3)
-    (warning,) = found.warnings
-    assert warning.startswith("queries of split 'test' whose documents are all judged not relevant")
-
-
 def test_every_wrong_line_of_every_file_is_listed(write_dataset: WriteDataset) -> None:
     folder = write_dataset(
         {

@@ -18,17 +18,6 @@ from assay.data.text_file import Record
 from assay.errors import DataError
 
 
-def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"a": 1}\n\n{"a": \n[2]\n{"a": 5}\n')
-    first, broken, array, last = read_table(path)
-    assert isinstance(first, Record)
-    assert isinstance(last, Record)
-    assert (first.number, last.number) == (1, 5)
-    assert str(broken).startswith(f"{path}:3: is not valid JSON")
-    assert str(array) == f"{path}:4: must be one JSON object, as {{...}}, got [2]"
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.fuzz.mutation import examples
 from tests.serve.serving import loads
 
-from assay.errors import RunError, TargetError
+from assay.errors import RunError
 from assay.evaluation.evaluation import Events
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import silent
@@ -39,7 +39,6 @@ _which = st.integers(0, 50)
 ENDS = {
     "complete": JobState.COMPLETED,
     "target lost": JobState.FAILED,
-    "unreachable": JobState.FAILED,
     "disk full": JobState.FAILED,
     "crash": JobState.FAILED,
 }
@@ -75,8 +74,6 @@ class FakeEvaluation:
             each.cancel()
         if stop.is_set():
             return self._outcome(folder, RunState.INTERRUPTED)
-        if self.way == "unreachable":
-            raise TargetError("no agent")
         if self.way == "disk full":
             raise RunError(f"cannot write in {folder}")
         if self.way == "crash":

@@ -4,7 +4,6 @@ import orjson
 import pytest
 
 from assay.net.json import MAX_DEPTH, is_deep, parse_json, parse_object
-from assay.targets.http_agent import ReadyState, _not_ready
 
 
 def nested(levels: int, opening: str = "[", inside: str = "", closing: str = "]") -> str:
@@ -25,8 +24,3 @@ def test_a_document_is_read_up_to_a_depth(kind: tuple[str, str, str], as_bytes: 
 def test_a_wide_document_and_brackets_in_texts_are_not_deep() -> None:
     assert len(parse_json("[" + ",".join(["[{}]"] * 1000) + "]")) == 1000
     assert parse_json(orjson.dumps(["[{" * 1000])) == ["[{" * 1000]
-
-
-def test_the_stage_of_a_loading_agent_may_be_nested_at_will() -> None:
-    body = '{"stage": ' + nested(1000, '{"a":', "1", "}") + "}"
-    assert _not_ready(503, parse_object(body) or {}).state is ReadyState.LOADING
