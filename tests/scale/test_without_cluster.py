@@ -16,7 +16,6 @@ from assay.errors import AssayError, RunError, TargetError, UsageError
 from assay.evaluation import merge as shards
 from assay.ray_cluster import RayCluster
 from assay.run.config import RunConfig
-from assay.run.folder import RunFolder
 
 
 @pytest.mark.parametrize("known_from", ["variable", "session"])
@@ -76,14 +75,13 @@ def test_workers_get_tokens_of_targets_and_judges_and_no_other_secret() -> None:
 def test_shards_that_came_before_the_end_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException, told: str
 ) -> None:
-    def two_of(
-        configs: Any, dataset: Any, *_: object
-    ) -> Iterator[tuple[int, RunFolder | AssayError]]:
-        yield 0, shards.unpack_run(shards.run_shard(configs[0], dataset), tmp_path)
+    def two_of(_cluster: RayCluster, run_shard: Any, parts: Any) -> Iterator[tuple[int, Any]]:
+        yield 0, run_shard(*parts[0])
         yield 2, AssayError("it broke")  # a reason of its own, which is told
         raise end
 
-    monkeypatch.setattr(shards, "run_on_cluster", two_of)
+    monkeypatch.setattr(RayCluster, "share", lambda _cluster, value: value)
+    monkeypatch.setattr(RayCluster, "map", two_of)
     config = RunConfig(target="builtin:bm25", dataset="notes", num_queries=6)
     kind = KeyboardInterrupt if isinstance(end, KeyboardInterrupt) else RunError
     with pytest.raises(kind, match=rf"{told} each of 2, 3 again.*merge \S+$"):

@@ -9,7 +9,7 @@ from there, so every figure equals the undivided run's to the last digit.
 
 import asyncio
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from assay.data.dataset import Dataset, Query
 from assay.errors import AgentFailure, AssayError, FailureKind, RunError, TargetError
 from assay.evaluation.evaluation import Events, compare_run, plan_evaluation, run_evaluation
-from assay.evaluation.plan import draw_queries, target_record
+from assay.evaluation.plan import target_record
 from assay.evaluation.run import Run
 from assay.files import staging_folder
 from assay.llm.passages import Passage
@@ -204,19 +204,19 @@ def evaluate_on_cluster(
         config.with_changes(shard_index=index, num_shards=shards, **undivided)
         for index in range(shards)
     ]
-    sizes = [len(draw_queries(plan.dataset, part)) for part in parts]
     done: dict[int, RunFolder] = {}
     failed: dict[int, str] = {}  # those that failed by themselves come before lost ones
     try:
-        for place, result in run_on_cluster(parts, dataset, cluster, out):
-            if isinstance(result, AssayError):
-                failed[place] = str(result)
-            elif (state := result.read_report().state) == RunState.COMPLETE:
-                done[place] = result
+        shared = cluster.share(dataset)
+        for place, result in cluster.map(run_shard, [(part, shared) for part in parts]):
+            run = result if isinstance(result, AssayError) else unpack_run(result, out)
+            if isinstance(run, AssayError):
+                failed[place] = str(run)
+            elif (state := run.read_report().state) == RunState.COMPLETE:
+                done[place] = run
             else:
                 failed[place] = f"it is {state}"
-            asked = sum(sizes[one] for one in done | failed)
-            events.progress(f"{shards} shards on Ray", asked, sum(sizes))
+            events.progress("shards on Ray", len(done) + len(failed), shards)
     except TargetError as error:  # the cluster itself is gone: what is here need not be done again
         failed |= {one: str(error) for one in range(shards) if one not in done | failed}
     except KeyboardInterrupt:
@@ -227,10 +227,7 @@ def evaluate_on_cluster(
             f"{len(failed)} of {shards} shards failed; shard {shard + 1}: {why}. "
             f"{_remedy(shards, done)}"
         )
-    runs = [done[place] for place in sorted(done)]
-    names = ("gates", "compare_to", "baseline", "allow_first_run")
-    whole = replace(merged_config(runs), **{name: getattr(config, name) for name in names})
-    return asyncio.run(merge(runs, whole, dataset, out, events))
+    return asyncio.run(merge([done[place] for place in sorted(done)], config, dataset, out, events))
 
 
 def _remedy(shards: int, complete: Mapping[int, RunFolder]) -> str:
@@ -241,15 +238,6 @@ def _remedy(shards: int, complete: Mapping[int, RunFolder]) -> str:
     folders = " ".join(str(complete[one]) for one in sorted(complete))
     run_again = f"Run each of {again} again with --shard I/{shards}, then " if again else ""
     return f"{run_again}join them with those that are complete: assay merge {folders}"
-
-
-def run_on_cluster(
-    configs: Sequence[RunConfig], dataset: Dataset, cluster: RayCluster, out: Path
-) -> Iterator[tuple[int, RunFolder | AssayError]]:
-    """The run of each of the settings on the same data, as they are finished, under `out`."""
-    shared = cluster.share(dataset)
-    for place, result in cluster.map(run_shard, [(config, shared) for config in configs]):
-        yield place, result if isinstance(result, AssayError) else unpack_run(result, out)
 
 
 def run_shard(config: RunConfig, dataset: Dataset) -> bytes:
