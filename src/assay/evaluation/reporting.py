@@ -8,7 +8,7 @@ figures for each query, and the distinct ids that were returned; no ranking does
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,7 +90,10 @@ class _Results:
     failures say nothing about latency.
     """
 
-    timeout: float
+    log: CallLog
+    dataset: Dataset
+    config: RunConfig
+    metrics: Sequence[Metric]
     parts: list[Scores] = field(default_factory=list)  # of each batch
     latencies: list[float] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
@@ -128,7 +131,7 @@ class _Results:
             timed_out = call.failure is FailureKind.TIMEOUT
             if timed_out or call.failure is None:
                 # Among others it took longer than its limit: asked alone, it says nothing of that.
-                late = 1000 * self.timeout if timed_out or call.asked_again else 0.0
+                late = 1000 * self.config.timeout if timed_out or call.asked_again else 0.0
                 self.latencies.append(max(call.latency_ms, late))
             if call.failure is None:
                 self.answered_again += call.asked_again
@@ -137,40 +140,56 @@ class _Results:
             said = f"{call.query_id}: {with_quote(call.message, call.said)}"
             self.examples.setdefault(str(call.failure), said)
 
-    def score(
-        self,
-        drawn: Sequence[Query],
-        log: CallLog,
-        dataset: Dataset,
-        config: RunConfig,
-        metrics: Sequence[Metric],
-    ) -> list[Call | None]:
-        """Score a batch; its calls in the first trial. A query without an answer scores 0.
+    def rows(self, queries: Sequence[Query]) -> Iterator[tuple[QueryRow, Call | None]]:
+        """Score the queries in batches: the row of each, and its call in the first trial."""
+        for start in range(0, len(queries), _BATCH):
+            drawn = queries[start : start + _BATCH]
+            calls = self._score(drawn)
+            yield from zip(self._rows_of(drawn, calls), calls, strict=True)
+
+    def _score(self, drawn: Sequence[Query]) -> list[Call | None]:
+        """A query without an answer scores 0.
 
         With several trials, a question has the mean of its scores over them: an interval over
         questions then has the scatter of the trials in it.
         """
-        judgments = judgments_of(dataset, config, drawn)
+        judgments = judgments_of(self.dataset, self.config, drawn)
+        known, top_k = self.dataset.corpus_ids, self.config.top_k
+        score = partial(score_rankings, metrics=self.metrics, known=known, top_k=top_k)
         trials, rounds = [], []
-        for trial in config.trials:
-            calls = list(log.read(replace(query, trial=trial) for query in drawn))
+        for trial in self.config.trials:
+            calls = list(self.log.read(replace(query, trial=trial) for query in drawn))
             self.add(calls)
             rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
             sent = {call.query_id: call.returned for call in calls if call is not None}
-            known, top_k = dataset.corpus_ids, config.top_k
-            trials.append(
-                score_rankings(
-                    rankings, judgments, metrics, known=known, top_k=top_k, returned=sent
-                )
-            )
+            trials.append(score(rankings, judgments, returned=sent))
             rounds.append(calls)
         for of_query in zip(*rounds, strict=True):
             self.answered += all(call is not None and call.failure is None for call in of_query)
             lists = [call.doc_ids if call else () for call in of_query]
             self.agreement.append(list_agreement(lists))
         self.parts.append(Scores.averaged(trials))
-        self.headlines.append(np.column_stack([trial.values[metrics[0]] for trial in trials]))
+        self.headlines.append(np.column_stack([trial.values[self.metrics[0]] for trial in trials]))
         return rounds[0]
+
+    def _rows_of(self, drawn: Sequence[Query], calls: Sequence[Call | None]) -> Iterator[QueryRow]:
+        """The rows of the last batch. They are not validated: every value is ours."""
+        config, judgments = self.config, self.dataset.judgments_in(self.config.split)
+        columns = {metric.key: self.parts[-1].values[metric] for metric in self.metrics}
+        for place, (query, call) in enumerate(zip(drawn, calls, strict=True)):
+            relevant = {doc_id for doc_id, grade in judgments[query.id].items() if grade > 0}
+            found = relevant.intersection(call.doc_ids[: config.top_k]) if call is not None else ()
+            trials = self.headlines[-1][place].tolist()
+            yield QueryRow.model_construct(
+                None,
+                query_id=query.id,
+                query_text="" if config.private else query.text,
+                **_outcome(call),
+                **{key: float(values[place]) for key, values in columns.items()},
+                relevant_docs_retrieved=len(found),
+                total_relevant_docs=len(relevant),
+                **({"trials": trials} if config.repeat > 1 else {}),
+            )
 
 
 def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
@@ -187,10 +206,10 @@ def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> lis
 
 def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInputs) -> Report:
     """Write report, answers and page."""
-    config, dataset, log, asked = evaluation.config, evaluation.dataset, found.log, found.asked
+    config, dataset = evaluation.config, evaluation.dataset
     # Rankings are measured where there is something to rank; answers on every question.
     judged = {query.id for query in dataset.queries_in(config.split)}
-    ranked = [query for query in asked if query.id in judged]
+    ranked = [query for query in found.asked if query.id in judged]
     if not ranked:
         raise KeyboardInterrupt(
             f"interrupted before the first response; continue with: assay eval --resume {folder}"
@@ -207,15 +226,13 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
         answers = section.section()
         folder.write_answers(list(section.rows()))
     checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
-    results, writer = _Results(config.timeout), ReportWriter(folder.report_file)
+    results = _Results(found.log, dataset, config, metrics)
+    writer = ReportWriter(folder.report_file)
     try:
-        for start in range(0, len(ranked), _BATCH):
-            drawn = ranked[start : start + _BATCH]
-            calls = results.score(drawn, log, dataset, config, metrics)
-            for row, call in zip(_rows(drawn, calls, results, dataset, config), calls, strict=True):
-                writer.add(row)
-                figures.add(row)
-                checks.add(row, call)
+        for row, call in results.rows(ranked):
+            writer.add(row)
+            figures.add(row)
+            checks.add(row, call)
         report = _build_report(evaluation, results, folder.read_header(), answers, found, ranked)
         if warnings := checks.warnings(report):
             report = report.model_copy(update={"warnings": warnings})
@@ -315,32 +332,6 @@ def _with_gates(report: Report, evaluation: "Evaluation", results: _Results) -> 
     changes: dict[str, object] = {"gates": gates}
     changes |= {"answers": answers} if answers is not None else {}
     return report.model_copy(update=changes)
-
-
-def _rows(
-    drawn: Sequence[Query],
-    calls: Sequence[Call | None],
-    results: _Results,
-    dataset: Dataset,
-    config: RunConfig,
-) -> Iterator[QueryRow]:
-    """The rows of the last batch. They are not validated: every value is ours."""
-    judgments, scores = dataset.judgments_in(config.split), results.parts[-1]
-    columns = {metric.key: scores.values[metric] for metric in scores.metrics}
-    for place, (query, call) in enumerate(zip(drawn, calls, strict=True)):
-        relevant = {doc_id for doc_id, grade in judgments[query.id].items() if grade > 0}
-        found = relevant.intersection(call.doc_ids[: config.top_k]) if call is not None else ()
-        trials = results.headlines[-1][place].tolist()
-        yield QueryRow.model_construct(
-            None,
-            query_id=query.id,
-            query_text="" if config.private else query.text,
-            **_outcome(call),
-            **{key: float(values[place]) for key, values in columns.items()},
-            relevant_docs_retrieved=len(found),
-            total_relevant_docs=len(relevant),
-            **({"trials": trials} if config.repeat > 1 else {}),
-        )
 
 
 def _outcome(call: Call | None) -> dict[str, object]:
