@@ -86,16 +86,6 @@ def test_a_gate_that_fails_is_in_the_sentence(town: Dataset, tmp_path: Path) -> 
     )
 
 
-def test_a_data_set_without_references_gets_the_figures_that_need_none(
-    town: Dataset, tmp_path: Path
-) -> None:
-    answers = section(run(perfect, replace(town, answers={}), tmp_path))
-    assert answers.questions == 2
-    assert answers.metrics["citation_recall"] == 1.0
-    assert "correctness" not in answers.metrics
-    assert answers.diagnosis is None
-
-
 def test_references_without_key_facts_leave_their_questions_undecided(
     town: Dataset, tmp_path: Path
 ) -> None:

@@ -138,16 +138,6 @@ def test_a_run_compares_itself_with_another(run: Run, dataset: Dataset, tmp_path
     assert assay.compare_runs(other, run) == comparison
 
 
-def test_a_run_that_failed_says_so(dataset: Dataset, tmp_path: Path) -> None:
-    def named(query: str, top_k: int) -> dict[str, str]:
-        return {"found": "d1"}
-
-    run = assay.evaluate(named, dataset, out=tmp_path)
-    assert "12 of 12 queries failed" in repr(run)
-    assert "invalid answer 12" in run._repr_html_()
-    assert "return a list of document ids" in run._repr_html_()
-
-
 def test_reprs_are_short_and_runs_are_keys(run: Run, dataset: Dataset) -> None:
     assert {run: 1}[assay.load_run(run.folder)] == 1
     assert repr(run).startswith("<Run python:")

@@ -85,18 +85,6 @@ def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> No
     assert rows_of(outcome)["mayor"].votes is None
 
 
-def test_a_judge_that_says_neither_has_judged_nothing(town: Dataset, tmp_path: Path) -> None:
-    outcome = run(perfect, town, tmp_path, judge=Scripted("Well, perhaps."))
-    answers = section(outcome)
-    assert outcome.state == "not judged"
-    assert "no verdict for 2 of 2 answers" in str(answers.trouble)
-    assert judge_of(answers).undecided == 2
-    assert judge_of(answers).unparseable_votes == 4
-    assert not {"correctness", "judged_faithfulness"} & answers.metrics.keys()
-    assert answers.diagnosis is None
-    assert all(row.correct is None for row in rows_of(outcome).values())
-
-
 def test_points_are_of_all_questions_those_undecided_among_them(
     town: Dataset, tmp_path: Path
 ) -> None:

@@ -78,12 +78,6 @@ def test_an_answer_that_talks_its_judge_into_true_is_undecided() -> None:
     assert "the judge call a wrong answer right" not in str(scored.report.note)
 
 
-def test_figures_whose_replies_could_not_be_read_are_left_out() -> None:
-    scored = assay.score_answers([TEA, POOL], judge=Reads(), judge_set="controls=0")
-    assert "judged_faithfulness" not in scored.metrics
-    assert "most replies could not be read" in str(scored.report.note)
-
-
 def test_a_full_row_has_every_metric() -> None:
     scored = assay.score_answers([TEA])
     assert scored.metrics == {
@@ -198,12 +192,6 @@ def test_dirty_rows_are_left_out_and_named(tmp_path: Path) -> None:
     scored = assay.score_answers(path)
     assert scored.report.questions == 1
     assert [message.partition(": ")[0] for message in scored.skipped] == [f"{path}:2", f"{path}:3"]
-
-
-def test_many_dirty_rows_are_counted_and_not_listed() -> None:
-    scored = assay.score_answers([TEA, *[{"question": "Q"}] * 50])
-    assert len(scored.skipped) == 21
-    assert scored.skipped[-1] == "and 30 more rows"
 
 
 def test_rows_that_are_all_dirty_are_refused() -> None:

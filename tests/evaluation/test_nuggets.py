@@ -178,18 +178,3 @@ def test_logged_rows_are_found_by_id_or_by_their_question(nuggets: Path) -> None
     assert [[each.support for each in row.nuggets] for row in scored.rows()] == [
         *[["support", "support"], ["none"], []],
     ]
-
-
-def test_facts_that_a_log_cannot_use_are_refused(nuggets: Path) -> None:
-    other = [{"question": "Who?", "answer": "Me."}]
-    with pytest.raises(DataError, match="none of its 2 questions is in the log"):
-        assay.score_answers(other, references=nuggets)
-    with pytest.raises(UsageError, match="needs facts"):
-        assay.score_answers(other, gates="nugget_recall>=0.5")
-    nuggets.write_text(nuggets.read_text().replace("vital", "okay"))
-    with pytest.raises(UsageError, match="needs vital nuggets"):
-        assay.score_answers(
-            [{"question": "When does the pool open?", "answer": "At 7:00."}],
-            references=nuggets,
-            gates="nugget_recall_vital_strict>=0.5",
-        )

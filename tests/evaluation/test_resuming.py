@@ -100,17 +100,6 @@ def test_resuming_a_finished_run_asks_nothing(make_dataset: MakeDataset, tmp_pat
     assert thrice.report.summary.total_time_seconds == again.report.summary.total_time_seconds
 
 
-def test_a_resumed_run_removes_what_a_kill_left_behind(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    first = run(half_right, make_dataset(3), tmp_path)
-    for name in (".rows.part", ".report.json.0a1b2c3d4e5f.part"):
-        (first.folder.path / name).write_bytes(b"half")
-    evaluation = Evaluation.plan(first.report.config, make_dataset(3))
-    asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
-    assert not list(first.folder.path.glob(".*"))
-
-
 def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path: Path) -> None:
     first = run(half_right, make_dataset(5), tmp_path)
     other = Evaluation.plan(first.folder.read_config(), make_dataset(6))
@@ -176,3 +165,14 @@ def test_a_target_that_only_times_out_is_lost(make_dataset: MakeDataset, tmp_pat
     outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
     assert outcome.state == "target lost"
     assert outcome.report.failures == {"not asked": 200}
+
+
+def test_a_resumed_run_removes_what_a_kill_left_behind(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    first = run(half_right, make_dataset(3), tmp_path)
+    for name in (".rows.part", ".report.json.0a1b2c3d4e5f.part"):
+        (first.folder.path / name).write_bytes(b"half")
+    evaluation = Evaluation.plan(first.report.config, make_dataset(3))
+    asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
+    assert not list(first.folder.path.glob(".*"))

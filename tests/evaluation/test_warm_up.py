@@ -240,6 +240,20 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     assert "the agent is still starting" in said[0]
 
 
+async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([])
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, make_dataset(6), tmp_path, num_queries=3)
+    assert len(run.folder.calls_file.read_text().splitlines()) == 3
+    # A query of the data set that the run does not ask: a cache answers no timed query.
+    assert service.searches[0] not in service.searches[1:]
+    recorded = run.folder.read_json()["pacing"]["warm_up"]
+    assert (recorded["way"], recorded["ready"], recorded["calls"]) == ("call", True, 1)
+    assert said == []  # it took less than five seconds
+
+
 async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path: Path) -> None:
     stop = asyncio.Event()
     service = Service([], ready=busy())
@@ -255,17 +269,3 @@ async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path:
                 open_agent(config, data), tmp_path, events=Events(message=say, stop=stop)
             )
     assert service.searches == []
-
-
-async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    service = Service([])
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(6), tmp_path, num_queries=3)
-    assert len(run.folder.calls_file.read_text().splitlines()) == 3
-    # A query of the data set that the run does not ask: a cache answers no timed query.
-    assert service.searches[0] not in service.searches[1:]
-    recorded = run.folder.read_json()["pacing"]["warm_up"]
-    assert (recorded["way"], recorded["ready"], recorded["calls"]) == ("call", True, 1)
-    assert said == []  # it took less than five seconds
