@@ -47,8 +47,6 @@ from assay.run.models import (
     GateResult,
     Report,
     RunState,
-    SearchReport,
-    TrialsReport,
     is_answered,
 )
 from assay.targets.target_kinds import redact_target
@@ -155,21 +153,6 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     return gate
 
 
-def search_figure(
-    name: str, search: SearchReport | None, trials: TrialsReport | None
-) -> float | None:
-    """A figure of searches or trials by the name that gates use; None if the run has none."""
-    if name.startswith("pass") and trials is not None:
-        figure = trials.pass_all if name.startswith("pass^") else trials.pass_any
-        return figure.mean if figure and name[5:] == str(trials.repeat) else None
-    if search is None:
-        return None
-    if name.startswith("calls."):
-        return float(getattr(search.calls, name.removeprefix("calls.")))
-    found = search.figures.get(name)
-    return None if found is None else found.mean
-
-
 def require_possible(gate: Gate, ceiling: float) -> None:
     """Raise `UsageError` for a gate that no system could pass."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
@@ -209,20 +192,30 @@ def check_gates(
 
 def check_gate(gate: Gate, report: Report) -> GateResult:
     """A figure that the run could not give, such as that of a failed judge, passes no gate."""
-    value: float | None = None
-    if gate.answers:
-        if report.answers is not None:
-            return check_answer_gate(gate, report.answers)
-    elif gate.search:
-        value = search_figure(gate.name, report.search, report.trials)
-    elif gate.metric is not None:
-        value = report.metrics[gate.metric.slug]
-    else:
-        value = getattr(report.summary, gate.name, None)
+    if gate.answers and report.answers is not None:
+        return check_answer_gate(gate, report.answers)
+    value = _figure_of(gate, report)
     passed = value is not None and gate.passes(value)
     if gate.name in SUMMARY_FIGURES and not report.summary.successful_queries:
         passed = False  # a latency of nothing
     return GateResult(gate=gate.text, value=value, passed=passed)
+
+
+def _figure_of(gate: Gate, report: Report) -> float | None:
+    name, search, trials = gate.name, report.search, report.trials
+    if gate.metric is not None:
+        return report.metrics[gate.metric.slug]
+    if not gate.search:
+        return getattr(report.summary, name, None)
+    if name.startswith("pass"):
+        shares = {} if trials is None else {"^": trials.pass_all, "@": trials.pass_any}
+        share = shares.get(name[4])
+        return share.mean if share and trials and name[5:] == str(trials.repeat) else None
+    if search is None:
+        return None
+    if name.startswith("calls."):
+        return float(getattr(search.calls, name.removeprefix("calls.")))
+    return search.figures[name].mean if name in search.figures else None
 
 
 def check_answer_gate(gate: Gate, answers: "AnswersReport") -> GateResult:

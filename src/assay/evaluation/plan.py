@@ -83,15 +83,12 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     shard = list(drawn[config.shard_index :: config.num_shards])
     ranked = {query.id for query in dataset.queries_in(config.split)}
     if not any(query.id in ranked for query in shard):
-        place, remedy = dataset.name, "add ids, or score logged answers with `assay score`"
-        if config.num_shards > 1:
-            place = f"shard {config.shard_index + 1} of {config.num_shards}"
-            remedy = "use fewer shards, or draw more questions"
-        elif all((each := dataset.answers.get(q.id)) and each.answer is None for q in shard):
-            remedy = "all drawn are unanswerable: draw more questions"
+        shards = f", shard {config.shard_index + 1} of {config.num_shards},"
+        place = dataset.name + shards * (config.num_shards > 1)
         raise UsageError(
             f"none of the {len(shard)} questions drawn for {place} has an expected id, so no "
-            f"ranking can be measured; {remedy}"
+            "ranking can be measured; draw more questions or use fewer shards, or score logged "
+            "answers with `assay score`"
         )
     return shard
 
