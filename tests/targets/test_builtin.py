@@ -100,33 +100,26 @@ async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
     monkeypatch.setenv("ASSAY_TOKEN", "for other servers")
     monkeypatch.setenv("ASSAY_PORT", "1")
     monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1")
-    monkeypatch.setenv("RAG_EVAL_PROVIDER", "ollama@http://127.0.0.1:1")  # for a judge
     stages = []
     agent = PurpleProcess(
         parse_target("purple:bm25"),
-        OpenContext(orchard, answers=True, progress=lambda what, *_: stages.append(what)),
+        OpenContext(orchard, progress=lambda what, *_: stages.append(what)),
     )
-    config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2, answers=True)
+    config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2)
     outcome = await Evaluation.plan(config, orchard).start(agent, tmp_path)
     assert outcome.metrics["ndcg@5"] == 1.0
     assert outcome.report.target.name == "purple:bm25"
     assert outcome.report.track == "zero-shot"
     assert "A2A 1.0" in outcome.report.target.details
-    assert outcome.report.target.details.endswith("; answers: extractive")
-    assert outcome.report.answers is not None
-    assert outcome.report.answers.answered == len(WORDS)
     assert stages[0] == "starting the purple agent"
     assert agent._process is not None
     assert agent._process.returncode == 0
 
 
-def test_a_model_that_answers_needs_answers(orchard: Dataset) -> None:
-    target = parse_target("purple:bm25#ollama:qwen3:8b")
-    with pytest.raises(UsageError, match="add --answers"):
-        PurpleProcess(target, OpenContext(orchard))
-    agent = PurpleProcess(target, OpenContext(orchard, answers=True))
-    assert agent.info.name == "purple:bm25#ollama:qwen3:8b"
-    assert agent.variables["RAG_EVAL_PROVIDER"] == "ollama:qwen3:8b"
+def test_the_reference_agent_only_retrieves(orchard: Dataset) -> None:
+    for text, answers in (("purple:bm25", True), ("purple:bm25#ollama:qwen3:8b", False)):
+        with pytest.raises(UsageError, match="only retrieve"):
+            PurpleProcess(parse_target(text), OpenContext(orchard, answers=answers))
 
 
 async def test_the_agent_is_stopped_when_opening_fails(orchard: Dataset) -> None:

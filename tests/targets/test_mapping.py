@@ -125,13 +125,13 @@ def test_what_is_not_understood_is_refused_with_the_mapping_that_reads_it(
     ("value", "mapping", "words"),
     [
         ({"hits": {"n": 1}}, "ids=hits", ["yields an object, not a list", "{'hits': {'n': 1}}"]),
-        ({"a": 1}, "ids=hits[].id", ["yields nothing", "{'a': 1}", "|| `[]`"]),
+        ({"a": 1}, "ids=hits[].id", ["yields null, not a list", "|| `[]`"]),
         ({"ids": [{"x": 1}]}, "ids=ids", ["an object as item 1"]),
         ({"ids": ["a", 1.5]}, "ids=ids", ["a number (1.5) as item 2"]),
         ({"id": "a"}, "ids=id", ["yields a text, not a list"]),
         ("<html>no</html>", "ids=ids", ["not JSON", "<html>no</html>", "ids=re:PATTERN"]),
         ({"a": "x"}, "ids=sort(a)", ["sort()"]),
-        ({"ids": ["a"], "s": [1, 2]}, "ids=ids\nscores=s", ["for each of 1 ids", "[1, 2]"]),
+        ({"ids": ["a"], "s": [1, 2]}, "ids=ids\nscores=s", ["scores=s yields 2 numbers for 1 ids"]),
         ({"ids": [], "a": {}}, "ids=ids\nanswer=a", ["answer=a yields an object, not a text"]),
     ],
 )

@@ -226,8 +226,6 @@ def curl_command(exchange: Exchange, *, with_token: bool = False, hide_inputs: b
     return " ".join([*parts, "-H", "'Content-Type: application/json'", "-d", body])
 
 
-# --- what is asked --------------------------------------------------------------------------------
-
 UNKNOWN_TASK = "ASSAY_CHECK_UNKNOWN_TASK"
 WAYS = ("sync", "stream")
 
@@ -404,9 +402,6 @@ class Prober:
         sent = SentRequest("POST", f"{self.base}/agents/run/{way}", content, fault)
         timeout = self.limits.sync_s if way == "sync" else self.limits.stream_s
         return await record_exchange(self.http, sent, timeout=timeout)
-
-
-# --- which responses a rule is about --------------------------------------------------------------
 
 
 def _results(seen: AgentObservation, *ways: str) -> list[Exchange]:

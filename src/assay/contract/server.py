@@ -172,21 +172,15 @@ class Execution:
 
 
 class RequestRejected(Exception):
-    """The request is not run; `to_http` is what its sender gets."""
+    """The request is not run; `response` is what its sender gets."""
 
     def __init__(self, status: int, reason: TaskError, request_id: str) -> None:
         super().__init__(status)
-        self.status = status
-        self.headers: dict[str, str] = {}
-        if status == REQUEST_TIMEOUT:
-            self.headers["Connection"] = "close"  # the rest of the body is still to come
         # Without a task_type, which would repeat the caller's text.
-        self._response = error_response(reason, request_id=request_id)
-
-    def to_http(self) -> Response:
-        """The HTTP response."""
-        body = orjson.dumps(self._response.to_wire())
-        return Response(body, self.status, self.headers, "application/json")
+        body = orjson.dumps(error_response(reason, request_id=request_id).to_wire())
+        self.response = Response(body, status, media_type="application/json")
+        if status == REQUEST_TIMEOUT:
+            self.response.headers["Connection"] = "close"  # the rest of the body is still to come
 
 
 def assign_request_id(http: Request, given: object = None) -> str:
@@ -295,8 +289,8 @@ async def _no_such_endpoint(http: Request, error: Exception) -> Response:
     message = "an agent serves POST /agents/run/sync, POST /agents/run/stream and GET /health"
     reason = TaskError(ErrorCode.VALIDATION_ERROR, message)
     rejection = RequestRejected(error.status_code, reason, assign_request_id(http))
-    rejection.headers |= error.headers or {}
-    return rejection.to_http()
+    rejection.response.headers.update(error.headers or {})
+    return rejection.response
 
 
 # For an application that has `agent_routes`.
@@ -389,11 +383,11 @@ class _Endpoints:
                 message = f"{limits.max_running} runs are in progress; try again later"
                 reason = TaskError(ErrorCode.OVERLOADED, message)
                 busy = RequestRejected(503, reason, request.request_id)
-                busy.headers["Retry-After"] = "1"
+                busy.response.headers["Retry-After"] = "1"
                 raise busy
         except RequestRejected as rejection:
             self._log(http, "rejected")
-            return rejection.to_http()
+            return rejection.response
         except ClientDisconnect:
             return self._client_gone(http)
         asked_ms, timeout_s = request.budgets.timeout_ms, limits.run_timeout_s

@@ -499,7 +499,12 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
 
     Without a mapping it is the first object with `doc_ids`; in `prose`, ids are in brackets.
     """
-    values = list(_values(sources))
+    values: list[object] = []  # data first, because text often only repeats it
+    for parts in sources:
+        values += [part["data"] for part in parts if part.get("data") is not None]
+        pieces = list(_texts_of(parts))
+        for piece in [*pieces, *(["".join(pieces)] if len(pieces) > 1 else [])]:
+            values += json_values(piece)
     text = "\n".join(filter(None, (_joined(list(_texts_of(parts))) for parts in sources)))
     received = [Received(text or json.dumps(value), value) for value in values]
     received = received or [Received(text, problem="the agent's answer contains no JSON")]
@@ -532,15 +537,6 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
 def _joined(texts: Sequence[str]) -> str:
     pieces = len(texts) >= _MIN_PIECES and sum(map(len, texts)) < _MAX_PIECE_LENGTH * len(texts)
     return ("" if pieces else "\n").join(texts).strip()
-
-
-def _values(sources: Sources) -> Iterator[object]:
-    """Everything that could be the answer: data first, because text often only repeats it."""
-    for parts in sources:
-        yield from (part["data"] for part in parts if part.get("data") is not None)
-        texts = list(_texts_of(parts))
-        for text in [*texts, *(["".join(texts)] if len(texts) > 1 else [])]:
-            yield from json_values(text)
 
 
 def json_values(text: str) -> Iterator[object]:

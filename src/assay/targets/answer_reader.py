@@ -175,7 +175,13 @@ class AnswerReader:
         self.known = known
         self.last: Received | None = None
         self._expressions = _compile_all(mapping)
-        self._items = _projected(self._expressions.get("ids"))
+        self._items: ParsedResult | None = None
+        if isinstance(by := self._expressions.get("ids"), ParsedResult):
+            parsed = by.parsed
+            if parsed["type"] == "or_expression":  # hits[].id || `[]`
+                parsed = parsed["children"][0]
+            if parsed["type"] == "projection":  # the items of `hits[]`, which it reads one by one
+                self._items = ParsedResult("", parsed["children"][0])
         self._suggestions = 0
 
     def read(self, received: Received) -> AgentAnswer:
@@ -246,8 +252,7 @@ class AnswerReader:
             return ()
         titles = self._texts("titles", received)
         if not len(texts) == len(titles or texts) == len(doc_ids):
-            what = f"{len(texts)} texts for {len(doc_ids)} ids"
-            raise self._mismatch("texts", what)
+            raise self._mismatch("texts", f"{len(texts)} texts for {len(doc_ids)} ids")
         if titles:
             texts = tuple(map("\n".join, zip(titles, texts, strict=True)))
         chunks = zip(doc_ids, texts, strict=True)
@@ -297,12 +302,10 @@ class AnswerReader:
 
     def _list(self, key: str, received: Received) -> list[Any]:
         found = self._find(key, received)
-        if isinstance(found, list):
-            return found
-        what = f"{_kind(found)}, not a list"
-        if found is None:
-            what = f"nothing; if that is an answer without documents, add: || `[]` (--map {key})"
-        raise self._mismatch(key, what)
+        if not isinstance(found, list):
+            hint = "; if that is an answer without documents, add: || `[]`"
+            raise self._mismatch(key, f"{_kind(found)}, not a list{hint * (found is None)}")
+        return found
 
     def _texts(self, key: str, received: Received) -> tuple[str, ...] | None:
         if key not in self.mapping:
@@ -312,8 +315,7 @@ class AnswerReader:
             if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
                 item = int(item)  # a data part of A2A turns every integer into a float
             if type(item) is not int and not (isinstance(item, str) and is_unicode(item)):
-                what = f"{_kind(item)} as item {place}, not a text"
-                raise self._mismatch(key, what)
+                raise self._mismatch(key, f"{_kind(item)} as item {place}, not a text")
             texts.append(str(item))
         return tuple(texts)
 
@@ -323,25 +325,11 @@ class AnswerReader:
         found = self._list("scores", received)
         scores = _numbers(found)
         if not len(scores) == len(found) == count:
-            what = f"{shorten(found)}, not one number for each of {count} ids"
-            raise self._mismatch("scores", what)
+            raise self._mismatch("scores", f"{len(scores)} numbers for {count} ids")
         return scores
 
     def _mismatch(self, key: str, what: str) -> AgentFailure:
-        """An expression that does not fit the answer."""
         return invalid_answer(f"--map {key}={self.mapping[key]} yields {what}")
-
-
-def _projected(expression: Expression | None) -> ParsedResult | None:
-    """The list whose items an expression reads one by one, `hits[]` of `hits[].id`; None if it
-    reads no list so, or filters it.
-    """
-    if not isinstance(expression, ParsedResult):
-        return None
-    parsed = expression.parsed
-    if parsed["type"] == "or_expression":  # hits[].id || `[]`
-        parsed = parsed["children"][0]
-    return ParsedResult("", parsed["children"][0]) if parsed["type"] == "projection" else None
 
 
 def _kind(value: Any) -> str:

@@ -1,6 +1,6 @@
 """Assay's own retriever: `builtin:MODE` in process, `purple:MODE` behind the purple agent over A2A.
 
-With `#PROVIDER`, a model writes answers from what is found; else answers are quotes.
+With `builtin:MODE#PROVIDER`, a model writes answers from what is found; else answers are quotes.
 """
 
 import asyncio
@@ -27,7 +27,6 @@ from assay.errors import (
 from assay.extras import require_extras
 from assay.files import open_file, read_tail
 from assay.llm.passages import EXTRACTIVE, Passage
-from assay.llm.provider_kinds import PROVIDER_VARIABLE
 from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import OWN_SECRETS
 from assay.privacy import is_private
@@ -46,17 +45,9 @@ _POLL_SECONDS = 0.1
 _LOG_TAIL = 2000
 
 # Settings for a user's own servers must not affect the purple agent.
-_DROPPED = (*OWN_SECRETS, "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL", "ASSAY_ANSWERS")
+_DROPPED = (*OWN_SECRETS, "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL")
 # It has the settings that it is given here, whatever assay.toml says.
 _SERVE = "from assay.cli.app import app; app(default_map={'serve': {'purple': {}}})"
-
-
-def _require_answers(target: Target, context: OpenContext) -> None:
-    if target.fragment and not context.answers:
-        raise UsageError(
-            f"target '{target}' names a model, which is used only for answers; add --answers, or "
-            "leave out the part after #"
-        )
 
 
 class BuiltinAgent:
@@ -67,7 +58,11 @@ class BuiltinAgent:
 
         mode = self._mode = target.address
         require_mode(mode)
-        _require_answers(target, context)
+        if target.fragment and not context.answers:
+            raise UsageError(
+                f"target '{target}' names a model, which is used only for answers; add --answers, "
+                "or leave out the part after #"
+            )
         self._context = context
         self._answers = BuiltinAnswers(target.fragment) if context.answers else None
         self._bm25 = context.bm25 or Bm25Settings.from_environment()
@@ -149,25 +144,22 @@ class BuiltinAgent:
 
 
 class PurpleProcess:
-    """`purple:MODE[#PROVIDER]`: the purple agent in a process of its own, started by `open`.
+    """`purple:MODE`: the purple agent in another process, started by `open`.
 
     It ends with ours, when the pipe to its stdin closes: the operating system does that also if we
-    are killed. `variables` of the environment choose its embedder, BM25 settings and model.
+    are killed. `variables` of the environment choose its embedder and BM25 settings.
     """
 
     def __init__(self, target: Target, context: OpenContext) -> None:
-        _require_answers(target, context)
+        if target.fragment or context.answers:
+            raise UsageError("purple: targets only retrieve; with --answers, use builtin:hybrid")
         require_extras("the purple agent", "a2a", "onnxruntime", "starlette", "uvicorn")
         self._mode = target.address or "hybrid"
         self._context = context
-        self._answers = (target.fragment or EXTRACTIVE) if context.answers else ""
         chosen = [each for each in (context.embedder, context.bm25) if each is not None]
         self.variables = {k: v for each in chosen for k, v in each.as_environment().items()}
-        if self._answers:
-            self.variables[PROVIDER_VARIABLE] = self._answers
         track = builtin_track(self._mode, context.track)
-        named = f"#{target.fragment}" if target.fragment else ""
-        self.info = AgentInfo(f"purple:{self._mode}{named}", protocol="a2a", track=track)
+        self.info = AgentInfo(f"purple:{self._mode}", protocol="a2a", track=track)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: Process | None = None
         self._agent: A2AAgent | None = None
@@ -195,9 +187,7 @@ class PurpleProcess:
         context = replace(self._context, policy=UNRESTRICTED, mapping=None)
         self._agent = A2AAgent(Target("a2a", url), context)
         await self._agent.open()
-        details = self._agent.info.details
-        details += f"; answers: {self._answers}" if self._answers else ""
-        self.info = AgentInfo(self.info.name, self.info.protocol, self.info.track, details)
+        self.info = replace(self.info, details=self._agent.info.details)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         assert self._agent is not None, "call open() before ask()"
@@ -226,7 +216,6 @@ class PurpleProcess:
         command = [sys.executable, "-P", "-c", _SERVE, "serve", "purple"]
         command += ["--stop-with-stdin", "--mode", self._mode, "--dataset", str(data)]
         command += ["--host", "127.0.0.1", "--port", "0"]
-        command += ["--answers"] if self._answers else []
         environment = {name: each for name, each in os.environ.items() if name not in _DROPPED}
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(

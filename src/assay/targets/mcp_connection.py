@@ -281,7 +281,18 @@ class _Connection:
             message = f"no MCP handshake within {_OPEN_SECONDS:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None
         except Exception as error:
-            raise (exchange.failure or _failure_of_opening(error)) from error
+            failure = AgentFailure(
+                FailureKind.PROTOCOL,
+                f"the server there does not speak MCP ({type(error).__name__})",
+            )
+            if isinstance(error, MCPError):
+                failure = _failure_of_code(error.code, ExchangeRecord())
+            elif isinstance(error, OSError):
+                message = error.strerror or str(error)
+                if isinstance(error, FileNotFoundError | PermissionError):
+                    message = f"cannot start the command ({message}); check what follows mcp-stdio:"
+                failure = AgentFailure(FailureKind.CONNECTION, message)
+            raise (exchange.failure or failure) from error
 
     async def close(self) -> None:
         self.closing.set()
@@ -311,18 +322,6 @@ class _Connection:
                 inner = inner.exceptions[0]
             if not self._opened.done():
                 self._opened.set_exception(inner)
-
-
-def _failure_of_opening(error: Exception) -> AgentFailure:
-    if isinstance(error, MCPError):
-        return _failure_of_code(error.code, ExchangeRecord())
-    if not isinstance(error, OSError):
-        message = f"the server there does not speak MCP ({type(error).__name__})"
-        return AgentFailure(FailureKind.PROTOCOL, message)
-    message = error.strerror or str(error)
-    if isinstance(error, FileNotFoundError | PermissionError):
-        message = f"cannot start the command ({message}); check what follows mcp-stdio:"
-    return AgentFailure(FailureKind.CONNECTION, message)
 
 
 def _failure_of_code(code: int, exchange: ExchangeRecord) -> AgentFailure:

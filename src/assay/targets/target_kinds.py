@@ -228,7 +228,15 @@ def parse_target(text: str) -> Target:
         kind = TARGET_KINDS["http" if CONTRACT_TARGET.fullmatch(written) else name]
         rest = written
     elif kind is None or kind.name == "url":
-        raise UsageError(_not_a_target(text, prefix.lower(), rest))
+        shown = redact_target(text.strip())
+        message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
+        near = closest(prefix.lower(), [name for name in TARGET_KINDS if name != "url"])
+        meant = f"{near}:{rest}" if near and rest else ""
+        if written in MODES or _HOST_AND_PORT.fullmatch(written):
+            meant = f"{'builtin:' if written in MODES else 'http://'}{written}"
+        if Path(written).suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
+            message += f". {shown!r} is a table: pass it as --dataset"
+        raise UsageError(f"{message}. Did you mean {redact_target(meant)!r}?" if meant else message)
     found = re.fullmatch(kind.split, rest, re.DOTALL)
     assert found is not None  # the address may be anything
     parts = found.groupdict("")
@@ -286,19 +294,6 @@ def targets_help() -> str:
     return ", ".join(kind.syntax for kind in TARGET_KINDS.values())
 
 
-def _not_a_target(text: str, prefix: str, rest: str) -> str:
-    text = text.strip()
-    shown = redact_target(text)
-    message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
-    if Path(text).suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
-        return f"{message}. {shown!r} is a table: pass it as --dataset"
-    near = closest(prefix, [name for name in TARGET_KINDS if name != "url"])
-    meant = f"{near}:{rest}" if near and rest else ""
-    if text in MODES or _HOST_AND_PORT.fullmatch(text):
-        meant = f"{'builtin:' if text in MODES else 'http://'}{text}"
-    return f"{message}. Did you mean {redact_target(meant)!r}?" if meant else message
-
-
 def _variables(target: Target) -> tuple[str, ...]:
     return tuple(re.findall(r"\$\{(\w+)\}", target.address))
 
@@ -352,13 +347,11 @@ _KINDS = (
     ),
     TargetKind(
         name="purple",
-        syntax="purple:hybrid[#PROVIDER]",
-        description="the reference agent in a separate process, over A2A; #PROVIDER selects the "
-        "model that writes answers",
+        syntax="purple:hybrid",
+        description="the reference agent in a separate process, over A2A",
         agent="assay.targets.builtin:PurpleProcess",
         runs_code=True,
-        reaches=lambda target: provider_addresses(target.fragment),
-        reads=lambda target: provider_files(target.fragment),
+        reaches=lambda _target: (),
         examples=("purple:hybrid",),
         searches_dataset=True,
         settings=_RETRIEVER,

@@ -78,9 +78,6 @@ _SENTENCE_END = re.compile(r"[.!?。！？](?=\s)|\n")
 _PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,9})")
 
 
-# --- knowledge bases ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class KnowledgeBase:
     """What the agents search. The documents of an ingested one are chunks, under their own ids."""
@@ -214,9 +211,6 @@ def _read_chunks(path: Path) -> dict[str, Document]:
     }
 
 
-# --- RAG_RETRIEVE ---------------------------------------------------------------------------------
-
-
 class RetrieveInputs(ContractModel):
     """The inputs, in either dialect: `query, knowledgeBase, topK, ...` or `query_text, collection,
     top_k, ...`."""
@@ -282,9 +276,6 @@ def _grounding(chunks: list[GroundingChunk], mode: Mode) -> GroundingPack:
         ),
         sources=[GroundingSource(id=id_, doc_id=id_, text=text) for id_, text in titles.items()],
     )
-
-
-# --- RAG_INGEST -----------------------------------------------------------------------------------
 
 
 class DocumentInput(ContractModel):
@@ -402,9 +393,6 @@ def cut_text(text: str, *, size: int, overlap: int) -> list[str]:
         space = text.find(" ", end - overlap, end)
         start = max(start + 1, space + 1 if space >= 0 else end)
     return [piece for piece in pieces if piece]
-
-
-# --- LIT_RETRIEVAL --------------------------------------------------------------------------------
 
 
 class LiteratureInputs(ContractModel):
