@@ -1,6 +1,5 @@
 """What a run leaves for continuous integration: JUnit XML, Markdown, verdicts."""
 
-import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -103,22 +102,6 @@ def test_what_xml_cannot_hold_is_replaced() -> None:
     error = root.find("testsuite/testcase/error")
     assert error is not None
     assert error.get("message") == "bad ?[31m <tag>"
-
-
-def test_verdicts_are_on_stderr_also_with_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    gates = ("--gate", "ndcg@5>=0.1", "--gate", "ndcg@5>=0.999")
-    files = ("--junit", "out/junit.xml", "--markdown", "summary.md")
-    done = CliRunner().invoke(app, ["eval", "builtin:bm25", *NOTES, *gates, *files, "--json"])
-    assert done.exit_code == 1, done.output
-    assert "gate passed: ndcg@5>=0.1, got 0." in done.stderr
-    assert "gate failed: ndcg@5>=0.999, got 0." in done.stderr
-    assert "gate passed" not in done.stdout
-    json.loads(done.stdout)
-    assert ElementTree.parse("out/junit.xml").getroot()[0].get("failures") == "1"
-    assert Path("summary.md").read_text().startswith("### builtin:bm25 on notes test\n")
 
 
 def test_a_target_that_cannot_be_reached_is_an_error_in_the_files_for_ci(

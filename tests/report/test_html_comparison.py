@@ -113,7 +113,7 @@ def test_runs_are_called_by_their_labels_and_else_told_apart(plain_run: Run) -> 
     older = side.header.model_copy(update={"started": "2020-01-02T03:04:05+00:00"})
     comparison = compare_runs(plain_run, plain_run)
     page = compare_page([replace(side, header=older), side], [comparison])
-    assert page.labels[0].endswith("(2020-01-02 03:04)")
+    assert page.labels[0].endswith("(2020-01-02 03:04:05)")
     labels = [
         replace(side, header=side.header.model_copy(update={"label": label})) for label in "ab"
     ]

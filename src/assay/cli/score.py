@@ -57,7 +57,7 @@ from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.net.json import JsonObject
 from assay.report.console import labeled
 from assay.report.numbers import counted, figure
-from assay.report.terminal import ScoreLine, gate_verdict, scores_table, split_metrics, usual_names
+from assay.report.terminal import gate_verdict, scores_table, split_metrics, usual_names
 from assay.run.config import settings
 from assay.run.folder import find_run
 from assay.run.models import GateResult
@@ -274,8 +274,7 @@ def _summary(scores: Scores, metric: Metric) -> SampleSummary:
 
 def _table(scores: Scores, summaries: Mapping[Metric, SampleSummary]) -> "Table":
     return scores_table(
-        ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
-        for metric, each in summaries.items()
+        (str(metric), each, scores.mean_ceiling(metric)) for metric, each in summaries.items()
     )
 
 

@@ -1,11 +1,12 @@
 """Runs, answers and comparisons as tables for a terminal, 80 columns wide."""
 
+import heapq
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from textwrap import shorten
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -33,6 +34,7 @@ from assay.report.numbers import (
 )
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
+    from assay.metrics.statistics import SampleSummary
     from assay.run.answers import (
         AnswersReport,
         ContextName,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
         Report,
         SearchFigure,
         SearchReport,
+        Statistic,
         TrialsReport,
     )
 
@@ -65,16 +68,6 @@ _NO_TEXTS: Mapping[str, str] = {}
 _MAX_FINDINGS = 5
 _MAX_EXAMPLES = 2
 _LONG_WARM_UP = 5.0  # seconds; a shorter one is not worth a line
-
-
-class ScoreLine(NamedTuple):
-    """A metric with its mean, the 95% interval of the mean and the best possible mean."""
-
-    metric: str
-    mean: float
-    low: float | None
-    high: float | None
-    ceiling: float
 
 
 def split_metrics(names: Iterable[str]) -> list[str]:
@@ -111,8 +104,7 @@ def render_report(
     if missing := [name for name in names if name not in known]:
         raise UsageError(f"the run has no {missing[0]}; it has {', '.join(known)}")
     names = names or (list(known) if wanted else usual_names(known))
-    rows = [(str(parse_figure(name)), known[name]) for name in names]
-    scores = [ScoreLine(name, row.mean, row.low, row.high, row.ceiling) for name, row in rows]
+    scores = [(str(parse_figure(name)), known[name], known[name].ceiling) for name in names]
     parts: list[RenderableType] = [Text(title, style="bold"), Text()]
     # A table of zeros would be read as scores of an agent that was never heard.
     parts += [scores_table(scores), Text()] if report.summary.successful_queries else []
@@ -200,11 +192,12 @@ def _listed(names: Sequence[str]) -> str:
 def render_worst(report: "Report", rows: "Iterable[QueryRow]", number: int) -> RenderableType:
     """The queries that are furthest below a score of 1 in the headline metric, the worst first."""
     metric, _ = report.headline
-    lost = sorted((row for row in rows if row.score(metric) < 1), key=lambda row: row.score(metric))
+    below = (row for row in rows if row.score(metric) < 1)
+    lost = heapq.nsmallest(number, below, key=lambda row: row.score(metric))
     if not lost:
         return Text(f"No query is below 1 in {metric}.")
     table = figures_table(("query", 0), str(metric), "relevant found")
-    for row in lost[:number]:
+    for row in lost:
         text = shorten(f"{row.query_id}  {row.query_text}", 60, placeholder="…")
         found = f"{row.relevant_docs_retrieved} of {row.total_relevant_docs}"
         table.add_row(text, figure(row.score(metric)), row.failure or found)
@@ -219,10 +212,8 @@ def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
     value = "no value" if gate.value is None else figure(gate.value)
     if report is not None:
         name = re.split("[<>]", gate.gate)[0].strip()
-        if report.answers and (given := report.answers.statistics.get(name)):
-            value = with_interval(given.mean, given.low, given.high)
         with suppress(AssayError):
-            if row := report.statistics.get(parse_metric(name).slug):
+            if row := report.figures.get(parse_figure(name).slug):
                 value = with_interval(row.mean, row.low, row.high)
     word = "passed" if gate.passed else "failed"
     why = f": {gate.reason}" if gate.reason else ""
@@ -230,18 +221,12 @@ def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
     return f"gate {word}: {gate.gate}, got {value}{why}{note}"
 
 
-def scores_table(lines: Iterable[ScoreLine]) -> Table:
-    """One line for each metric; the first is the headline."""
+def scores_table(lines: "Iterable[tuple[str, SampleSummary | Statistic, float]]") -> Table:
+    """A line for each metric, with the best possible mean; the first is the headline."""
     table = figures_table(("metric", 16), "mean", "95% interval", "ceiling", "of ceiling")
-    for index, line in enumerate(lines):
-        table.add_row(
-            line.metric,
-            figure(line.mean),
-            interval(line.low, line.high),
-            figure(line.ceiling),
-            share(line.mean, line.ceiling),
-            style="bold" if index == 0 else "",
-        )
+    for index, (metric, row, best) in enumerate(lines):
+        cells = figure(row.mean), interval(row.low, row.high), figure(best), share(row.mean, best)
+        table.add_row(metric, *cells, style="bold" if index == 0 else "")
     return table
 
 

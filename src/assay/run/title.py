@@ -35,10 +35,10 @@ def distinguish(headers: Sequence[RunHeader]) -> list[str]:
         alike = [other for name, other in zip(targets, every, strict=True) if name == target]
         words = [facts[name] for name in differing(alike) if facts.get(name)]
         chosen.append(words[:_MAX_FACTS])
-    times = [header.started.replace("T", " ") for header in headers]
     commits = [header.repository.short_commit for header in headers]
+    times = [header.started[:19].replace("T", " ") for header in headers]
     processes = [f"process {header.process}" for header in headers]
-    for last in (commits, [time[:16] for time in times], [time[:19] for time in times], processes):
+    for last in (commits, times, processes):
         names = [(target, *words) for target, words in zip(targets, chosen, strict=True)]
         for place, name in enumerate(names):
             if len({fact for other, fact in zip(names, last, strict=True) if other == name}) > 1:
