@@ -10,12 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from tests import forked
-from tests.search.conftest import running_server
 
 ROOT = Path(__file__).parents[2]
 STEPS = "ASSAY_IMAGE_STEPS"
@@ -97,34 +95,6 @@ def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
     for name, service in services.items():
         assert set(service["healthcheck"]) >= {"test", "interval", "timeout", "retries"}, name
         assert "memory" in service["deploy"]["resources"]["limits"], name
-
-
-def test_a_cluster_has_three_qdrant_nodes_and_ray() -> None:
-    services = compose(CLUSTER)
-    assert list(services) == ["mcp-server", "qdrant-2", "qdrant-3", "ray-head", "ray-worker"]
-    conf = (ROOT / "examples" / "docker-cluster.conf").read_text()
-    settings = dict(re.findall(r"^(\w+)=(.*)$", conf, re.MULTILINE))
-    hosts = [urlsplit(url).hostname for url in settings["QDRANT_URL"].split(",")]
-    assert hosts == ["qdrant", "qdrant-2", "qdrant-3"]
-    # What the file sets is what the composition asks for.
-    text = COMPOSE.read_text() + CLUSTER.read_text()
-    assert all(f"${{{name}:-" in text for name in settings)
-    assert list(services["mcp-server"]["depends_on"]) == hosts[1:]
-    for node in hosts[1:]:
-        command = services[str(node)]["command"]
-        assert command[1:3] == ["--bootstrap", "http://qdrant:6335"]
-        assert command[-1] == f"http://{node}:6335"
-
-
-@pytest.mark.slow
-def test_the_health_check_of_a_qdrant_node_is_one(tmp_path: Path) -> None:
-    test = compose()["qdrant"]["healthcheck"]["test"]
-    assert test[0] == "CMD"
-    with running_server(tmp_path) as server:
-        port = str(urlsplit(server.url).port)
-        command = [word.replace("6333", port) for word in test[1:]]
-        assert subprocess.run(command, timeout=20).returncode == 0
-    assert subprocess.run(command, capture_output=True, timeout=20).returncode != 0
 
 
 def test_the_flags_of_a_ray_node_are_flags_of_ray() -> None:

@@ -103,17 +103,6 @@ def test_an_interrupt_does_not_wait_for_a_silent_target(pytester: pytest.Pyteste
     assert not report["complete"]
 
 
-def test_cases_that_cannot_be_collected_are_told(run: Run, pytester: pytest.Pytester) -> None:
-    options = ("--assay-dataset=nowhere", "--assay-report=report.json")
-    result = run("def test_it(rag_case): pass", *options)
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    report = read_report(pytester)
-    assert (outcomes(report), report["complete"]) == (["error"], False)
-    assert report["exit_status"] == result.ret
-    assert "nowhere" in report["cases"][0]["reason"]
-    result.stdout.fnmatch_lines(["*1 case error: *nowhere*", "report: *report.json"])
-
-
 @pytest.mark.parametrize("fixture", ["rag_agent", "mcp_sampling_client"])
 @pytest.mark.parametrize("scheme", ["mcp", "http"])
 def test_a_password_in_the_target_is_told_nowhere(

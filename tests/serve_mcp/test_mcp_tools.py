@@ -13,8 +13,7 @@ from tests.serve_mcp.serving import load_tiny
 from assay.errors import DataError
 from assay.progress import Progress
 from assay.serve.mcp.app import mcp_app
-from assay.serve.mcp.search import found_note
-from assay.serve.retrieval import Retrieval, SearchHit
+from assay.serve.retrieval import Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
@@ -130,12 +129,6 @@ async def test_documents_that_do_not_load_are_reported_in_our_words(
         assert (await http.get(f"{url}/health_check")).json()["status"] == "unhealthy"
         status = await _structured(client, "nc_get_vector_sync_status")
         assert (status["status"], status["enabled"]) == ("disabled", False)
-
-
-def test_metadata_becomes_category_and_kind() -> None:
-    hit = SearchHit("n", 1.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})
-    note = found_note(hit)
-    assert (note.category, note.doc_type, note.score) == ("Recipes", "file", 1.0)
 
 
 async def _structured(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from assay.serve.ui.app import (
 
 TOKEN = "a long secret"
 PAGES = ("/", "/?view=board", "/trends", "/grade", "/evaluate")
-POSTS = ("/evaluate", "/evaluations/x/cancel", "/chosen")
+POSTS = ("/evaluate", "/evaluations/x/cancel", "/chosen", "/grade/x/grade")
 
 
 @pytest.fixture(scope="module")

@@ -35,14 +35,6 @@ def test_every_option_is_in_the_form_with_its_label_and_help(server: httpx.Clien
     assert server.get("/evaluations/new").headers["location"] == "/evaluate"
 
 
-def test_a_field_without_effect_is_told(tmp_path: Path) -> None:
-    given = {**DEFAULTS, "target": "builtin:dense"}
-    assert form_problems(Ui(tmp_path), given) == {}
-    for name, text in (("bm25", "k1=0.9"), ("mapping", "ids=hits")):
-        problems = form_problems(Ui(tmp_path), given | {name: text})
-        assert "has no effect" in problems["target"]
-
-
 def test_all_that_is_wrong_is_told_by_field_and_nothing_is_started(
     server: httpx.Client, runs: Path, tmp_path: Path
 ) -> None:

@@ -91,16 +91,6 @@ def test_no_text_of_a_run_acts_on_a_page(client: TestClient, copies: list[Path])
             assert harm not in answer.text, f"{page}: {harm!r}"
 
 
-def test_a_damaged_comparison_is_an_error_of_one_run(
-    client: TestClient, copies: list[Path]
-) -> None:
-    (copies[0] / "comparison.json").write_bytes(b"null")
-    answer = client.get(f"/runs/{copies[0].name}")
-    assert answer.status_code in (409, 422)
-    assert "comparison.json" in answer.text
-    assert client.get("/").status_code == 200
-
-
 def test_no_text_reaches_a_private_run_by_way_of_another(
     client: TestClient, copies: list[Path]
 ) -> None:

@@ -267,21 +267,6 @@ def test_the_file_of_a_comparison_is_what_the_page_shows(
         assert server.get("/compare.html", params=wrong).status_code == status
 
 
-def test_runs_with_searches_share_one_chart_of_evidence(
-    answer_server: httpx.Client, answer_runs: Path
-) -> None:
-    both = [names(answer_runs, part)[0] for part in ("hasty", "careful")]
-    page = answer_server.get("/compare", params={"run": both, "tab": "metrics"}).text
-    (words,) = re.findall(r'aria-label="(Evidence seen after each search: [^"]*)"', page)
-    for name in ("hasty", "careful"):
-        assert re.search(rf"[ab] \S*{name} 0\.\d+ at the end", words), words
-    asked = {"run": both, "metric": "evidence_recall"}
-    assert "data-panel" in answer_server.get("/compare", params=asked).text
-    other = [both[0], names(answer_runs, "bm25")[0]]
-    plain = answer_server.get("/compare", params={"run": other, "tab": "metrics"})
-    assert "Evidence seen" not in plain.text
-
-
 # --- trends --------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ from assay.cli.options import (
 )
 from assay.cli.settings import named_configs
 from assay.cli.verb import argument, option, switch
-from assay.errors import UsageError
 
 
 def purple(
@@ -208,21 +207,15 @@ def ui(
 
     With ASSAY_TOKEN set, the pages ask for that token. Other machines need it.
     """
-    from assay.net.outbound import OutboundPolicy, is_loopback
-    from assay.net.redact import SERVER_TOKEN_VARIABLE
+    from assay.net.outbound import OutboundPolicy
     from assay.serve.guards import server_token
-    from assay.serve.listening import listen, serve_on
+    from assay.serve.listening import check_exposure, listen, serve_on
 
-    token = server_token()
-    if token is None and not is_loopback(host):
-        raise UsageError(
-            f"--host {host} exposes the pages to other machines: set {SERVER_TOKEN_VARIABLE} to a "
-            "secret that visitors must enter, or listen on 127.0.0.1"
-        )
+    check_exposure(host)
     policy = OutboundPolicy.for_server(host, allow_hosts)
     with listen(f"web UI for the runs in {runs}", host, port) as listener:
         from assay.serve.ui.app import ui_app
 
         named = named_configs()
-        pages = ui_app(runs, token=token, policy=policy, read_only=read_only, named=named)
+        pages = ui_app(runs, token=server_token(), policy=policy, read_only=read_only, named=named)
         serve_on(pages, listener)

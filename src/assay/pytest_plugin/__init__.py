@@ -31,9 +31,6 @@ GROUND_TRUTH = Path("tests", "rag_evaluation", "fixtures", "ground_truth.json")
 OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
 SPLIT = "test"
 DEFAULT_QUERIES = 5
-# Begins the message of a collection that failed because there are no cases: the report recognizes
-# it, also when a worker of a distributed session sends it.
-NO_CASES = "rag_case: "
 
 _OPTIONS = (
     ("target", "TARGET", "What to evaluate, as for 'assay eval' (ASSAY_TARGET, assay.toml)."),
@@ -69,11 +66,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`provider` and `ground_truth` are None if there is none.
-
-    `options` are those that assay.toml has for the target. `is_named`: whether somebody named the
-    target; else it is the reference retriever.
-    """
+    """`options` are those that assay.toml has for the target, which is the reference retriever
+    unless somebody named one (`is_named`)."""
 
     target: str
     dataset: str
@@ -231,7 +225,7 @@ def case_parameters(config: pytest.Config) -> list[Any]:
         marks = (pytest.mark.rag, pytest.mark.skip(reason=_missing_data(error)))
         return [pytest.param(None, id="no-data", marks=marks)]
     except AssayError as error:  # the one kind that pytest shows without a traceback
-        raise pytest.Collector.CollectError(NO_CASES + redact_credentials(str(error))) from None
+        raise pytest.Collector.CollectError(redact_credentials(str(error))) from None
     return [pytest.param(query_id, id=query_id, marks=pytest.mark.rag) for query_id in ids]
 
 

@@ -1,4 +1,4 @@
-"""The report of a session: always written, as JSON and as lines for the terminal."""
+"""The report of a session, as JSON and as lines for the terminal."""
 
 import time
 from collections import Counter
@@ -13,7 +13,7 @@ import pytest
 
 from assay.errors import AssayError, UsageError
 from assay.net.redact import mask_secrets, printable, redact_credentials
-from assay.pytest_plugin import NO_CASES, Settings, report_path
+from assay.pytest_plugin import Settings, report_path
 from assay.report.numbers import ABSENT, counted, figure
 from assay.text import strip_controls
 
@@ -128,7 +128,6 @@ class SessionReport:
         self._config = config
         # By test, in the order of collection; of a test that ran again the last result counts.
         self._cases: dict[str, CaseResult] = {}
-        self._all_collected = True
         self._started = datetime.now(UTC)
         self._clock = time.perf_counter()
         self._message = ""
@@ -138,14 +137,6 @@ class SessionReport:
         for item in () if self._config.option.collectonly else session.items:
             if item.get_closest_marker(MARKER):
                 self._cases[item.nodeid] = CaseResult(item.nodeid, _query_id(item))
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A module whose cases could not be found is reported as one that failed."""
-        reason = report.longreprtext if report.failed else ""
-        if reason.startswith(NO_CASES) and not self._config.option.collectonly:
-            why = strip_controls(reason.removeprefix(NO_CASES)[:_MAX_REASON])
-            self._cases[report.nodeid] = CaseResult(report.nodeid, "", "error", reason=why)
-            self._all_collected = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the result of one phase; setup and teardown count only if they did not pass."""
@@ -206,7 +197,7 @@ class SessionReport:
             "started_at": self._started.isoformat(timespec="seconds"),
             "seconds": time.perf_counter() - self._clock,
             "exit_status": int(exit_status),
-            "complete": self._all_collected and NOT_RUN not in outcomes,
+            "complete": NOT_RUN not in outcomes,
             "outcomes": outcomes,
             "means": {name: means(own) for name, own in by_test(cases).items()},
             "cases": [asdict(case) for case in cases],

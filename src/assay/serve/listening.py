@@ -121,26 +121,24 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def check_exposure(host: str, *, is_open: bool) -> None:
+def check_exposure(host: str, *, is_open: bool = False) -> None:
     """Refuse to listen beyond this machine without a token, unless the operator wants that."""
     if server_token() is None and not is_open and not is_loopback(host):
         raise UsageError(
-            f"--host {host} lets other machines call this server: set {SERVER_TOKEN_VARIABLE} to "
-            "a secret that callers must send, add --open to serve everyone, or listen on 127.0.0.1"
+            f"--host {host} lets other machines call this server: set {SERVER_TOKEN_VARIABLE} to a "
+            "secret that they must send, or listen on 127.0.0.1 (agents also take --open)"
         )
 
 
 @contextmanager
 def listen(what: str, host: str, port: int, path: str = "") -> Iterator[socket.socket]:
-    """A bound socket, announced at once: clients can connect and wait for what is slow to load."""
+    """A bound socket, announced at once: clients can connect and wait for what is slow to load.
+
+    The URL is on stdout, for scripts that asked for a free port; the sentence is for people.
+    """
     with bind(host, port) as listener:
-        announce(what, listener, path)
+        url = url_of(listener)
+        print(url, flush=True)
+        print(f"{what} on {url}{path} (press Ctrl-C to stop)", file=sys.stderr, flush=True)
         set_up_logging()
         yield listener
-
-
-def announce(what: str, listener: socket.socket, path: str = "") -> None:
-    """The URL on stdout, for scripts that asked for a free port; the sentence for people."""
-    url = url_of(listener)
-    print(url, flush=True)
-    print(f"{what} on {url}{path} (press Ctrl-C to stop)", file=sys.stderr, flush=True)

@@ -70,17 +70,17 @@ class Retrieval:
         )
 
 
-async def load_retrieval(dataset: str, mode: str, progress: Progress = silent) -> Retrieval:
-    """Load, and the first time build, what a server searches."""
+async def load_retrieval(name: str, mode: str, progress: Progress = silent) -> Retrieval:
+    """Load, and the first time build, what a server searches in the data set `name`."""
     known = check_request("any", 1, mode)
+
+    def load() -> Retrieval:
+        dataset = load_dataset(name, progress=progress)
+        dataset.require_documents("a search")
+        return open_retrieval(dataset, known, progress)
+
     # In a daemon thread: a server that is stopped does not wait for an index to be built.
-    return await DaemonThreads().run(_load, dataset, known, progress)
-
-
-def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
-    dataset = load_dataset(name, progress=progress)
-    dataset.require_documents("a search")
-    return open_retrieval(dataset, mode, progress)
+    return await DaemonThreads().run(load)
 
 
 def open_retrieval(dataset: Dataset, mode: Mode, progress: Progress = silent) -> Retrieval:

@@ -202,9 +202,16 @@ def task_routes(queue: JobQueue) -> list[BaseRoute]:
         return _json(_view(found(request)))
 
     async def follow(request: Request) -> Response:
-        events = _events(found(request))
+        job = found(request)
+
+        async def events() -> AsyncIterator[dict[str, str]]:
+            """`status` while it runs, then one `final` with the report; leaving cancels nothing."""
+            async for state in job.updates(EVENTS_S):
+                data = orjson.dumps(_view(job)).decode()
+                yield {"event": "final" if state.is_final else "status", "data": data}
+
         return EventSourceResponse(
-            events, sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
+            events(), sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
         )
 
     async def end(request: Request) -> Response:
@@ -227,13 +234,6 @@ def report_of(job: EvaluationJob) -> JsonObject | None:
     if job.folder is None or not job.state.is_final or not job.folder.report_file.exists():
         return None
     return job.folder.read_json() | {"run": job.folder.name, "warnings": job.warnings()}
-
-
-async def _events(job: EvaluationJob) -> AsyncIterator[dict[str, str]]:
-    """`status` while it runs, then one `final` with the report. Leaving cancels nothing."""
-    async for state in job.updates(EVENTS_S):
-        data = orjson.dumps(_view(job)).decode()
-        yield {"event": "final" if state.is_final else "status", "data": data}
 
 
 def _view(job: EvaluationJob) -> JsonObject:

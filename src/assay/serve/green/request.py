@@ -148,6 +148,4 @@ def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int)
 
 def _names(given: Mapping[str, object]) -> str:
     """The first few names, shortened: they are kept with the run."""
-    names = [repr(name[:_MAX_NAME_LENGTH]) for name in sorted(given)]
-    more = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
-    return ", ".join(names[:_MAX_NAMES] + more)
+    return ", ".join(repr(name[:_MAX_NAME_LENGTH]) for name in sorted(given)[:_MAX_NAMES])

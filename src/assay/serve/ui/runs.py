@@ -14,12 +14,10 @@ from starlette.responses import RedirectResponse, Response
 from assay.errors import UsageError
 from assay.evaluation.leaderboard import make_boards
 from assay.metrics.statistics import Estimate
-from assay.report import charts
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
 from assay.run.folder import RunFolder
 from assay.run.listing import (
     RunLine,
-    TargetTrend,
     build_trend,
     group_lines,
     is_score,
@@ -219,15 +217,4 @@ def trends_page(request: Request) -> Response:
         trend=build_trend(points, choices[0]) if choices else None,
         figures=figures,
         branches=sorted({point.branch_title for point in every}),
-        newest_of_branches=_newest_of_branches,
     )
-
-
-def _newest_of_branches(trend: TargetTrend) -> list[tuple[RunLine, RunLine | None]]:
-    """The newest run of each branch, and the comparable run before it."""
-    found = []
-    for branch in charts.branches_of(trend):
-        own = [series.points for series in trend.series if series.branch == branch]
-        latest = max(own, key=lambda points: points[-1].moment)
-        found.append((latest[-1], latest[-2] if len(latest) > 1 else None))
-    return found
