@@ -126,7 +126,7 @@ def check_exposure(host: str, *, is_open: bool = False) -> None:
     if server_token() is None and not is_open and not is_loopback(host):
         raise UsageError(
             f"--host {host} lets other machines call this server: set {SERVER_TOKEN_VARIABLE} to a "
-            "secret that they must send, or listen on 127.0.0.1 (agents also take --open)"
+            "secret that they must send, or listen on 127.0.0.1 (--open serves all, but not the UI)"
         )
 
 
