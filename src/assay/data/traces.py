@@ -225,25 +225,31 @@ def _step(span: TraceSpan) -> SearchStep | None:
     )
 
 
-def _ids_in(value: Any, depth: int = 0) -> list[tuple[str, Any]]:
+def _ids_in(value: Any) -> list[tuple[str, Any]]:
     """Ids and scores of the first list of documents in a tool's result, however it is wrapped."""
-    value = parsed_cell(value)
-    if depth > _MAX_DEPTH or not isinstance(value, dict | list):
-        return []
-    if isinstance(value, dict):
-        for key in _LIST_KEYS:
-            if isinstance(listed := value.get(key), list) and listed:
-                return [(str(doc_id), None) for doc_id in listed if isinstance(doc_id, str | int)]
-        inside: Iterable[Any] = value.values()
-    else:
-        documents = list(_objects(value))
-        named = [(first_value(d, _ID_KEYS), first_value(d, _SCORE_KEYS)) for d in documents]
-        pairs = [(str(doc_id), score) for doc_id, score in named if isinstance(doc_id, str | int)]
-        if pairs:
+    for found in _containers(value):
+        named: Iterable[tuple[Any, Any]] = ()
+        if isinstance(found, list):
+            documents = _objects(found)
+            named = ((first_value(d, _ID_KEYS), first_value(d, _SCORE_KEYS)) for d in documents)
+        elif isinstance(listed := first_value(found, _LIST_KEYS), list):
+            named = ((doc_id, None) for doc_id in listed)
+        if pairs := [(str(key), score) for key, score in named if isinstance(key, str | int)]:
             return pairs
-        # MCP has the text of a result, which may be JSON, in a list of parts.
-        inside = (d.get("text") if d.get("type") == "text" else d for d in documents)
-    return next(filter(None, (_ids_in(item, depth + 1) for item in inside)), [])
+    return []
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    """A value and the objects and lists in it, the outermost first; JSON in a text is read too."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [each for each in map(parsed_cell, level) if isinstance(each, dict | list)]
+        yield from level
+        level = [
+            inside
+            for each in level
+            for inside in (each.values() if isinstance(each, dict) else each)
+        ]
 
 
 def _contexts(spans: Sequence[TraceSpan]) -> list[JsonObject]:
@@ -298,18 +304,11 @@ def _message_of(span: TraceSpan, side: str) -> str | None:
     return None
 
 
-def _text_in(value: Any, keys: Sequence[str], depth: int = 0) -> str | None:
-    """The first text under one of the keys, however deep; objects inside are searched too."""
-    if depth > _MAX_DEPTH or not isinstance(value, dict | list):
-        return None
-    inside: Iterable[Any] = value
-    if isinstance(value, dict):
-        found = first_value(value, keys)
-        if isinstance(found, str) and found.strip():
-            return found
-        # What a key holds comes before the rest.
-        inside = (value[key] for key in sorted(value, key=lambda key: (*keys, key).index(key)))
-    return next(filter(None, (_text_in(item, keys, depth + 1) for item in inside)), None)
+def _text_in(value: Any, keys: Sequence[str]) -> str | None:
+    """The outermost text under one of the keys, those that come first preferred."""
+    objects = (each for each in _containers(value) if isinstance(each, dict))
+    texts = (first_value(each, keys) for each in objects)
+    return next((text for text in texts if isinstance(text, str) and text.strip()), None)
 
 
 def _objects(value: Any) -> Iterator[JsonObject]:
