@@ -82,8 +82,8 @@ def test_a_run_says_which_nuggets_its_answers_state(nuggets: Path, tmp_path: Pat
     assert found is not None
     assert (found.nuggets, found.vital, found.vital_supported) == (3, 2, 1)
     assert found.makers == {"model": 2, "human": 1}
-    assert found.made == "2 model-made (openai:m), 1 by people"
-    assert "model-made (openai:m)" in answers.statistics["nugget_recall"].how
+    assert found.made == "2 by model, 1 by human"
+    assert "2 by model" in answers.statistics["nugget_recall"].how
     assert [gate.passed for gate in run.report.gates] == [True, False]
     (row, *_) = run.folder.read_answers()
     assert [(each.id, each.support) for each in row.nuggets] == [
@@ -91,12 +91,12 @@ def test_a_run_says_which_nuggets_its_answers_state(nuggets: Path, tmp_path: Pat
     ]
     page = run.folder.page_file.read_text()
     for words in (
-        "2 model-made (openai:m), 1 by people",
+        "2 by model, 1 by human",
         "The pool closes at 21:00",
     ):
         assert words in page
     text = " ".join(plain_text(render_report(run.report, path="")).split())
-    assert "3 for 2 questions, 2 of them vital: 2 model-made (openai:m), 1 by people" in text
+    assert "3 for 2 questions, 2 of them vital: 2 by model, 1 by human" in text
     assert "assigned by rules: words and numbers, without a model" in text
 
 

@@ -120,12 +120,16 @@ class NuggetsReport(StoredModel):
     partial: int
     undecided: int = 0
     makers: dict[str, int] = Field(default={})
-    made: str
     assigned_by: str
     judged: bool = False
     flip_rate: float | None = None
     controls: JudgeControls | None = None
     calibration: str | None = None
+
+    @property
+    def made(self) -> str:
+        """Who made the facts: `38 by model, 3 by human`; `extract` is a quotation."""
+        return ", ".join(f"{number:,} by {maker}" for maker, number in self.makers.items())
 
     @property
     def words(self) -> list[str]:

@@ -239,6 +239,7 @@ class AnswerReport:
 
     def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
         results, seed = self._results, self._config.seed
+        nuggets = results.nuggets.report() if results.nuggets else None
         for name, column in self._scores.items():
             if not column:
                 continue
@@ -250,8 +251,8 @@ class AnswerReport:
                 covered = [case for case in self._cases if case.query_id in column]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
             how = self._correctness_by if name == "correctness" else ANSWER_METRIC_WORDS[name]
-            if name in NUGGET_METRICS and results.nuggets:
-                how = results.nuggets.how(name)
+            if name in NUGGET_METRICS and nuggets:
+                how = f"{how}; {nuggets.made}; assigned by {nuggets.assigned_by}"
             elif name in MODEL_METRICS and results.support:
                 how = f"{how}, by {results.support.words}"
             yield name, answer_statistic(summary, ceiling, how)

@@ -17,7 +17,7 @@ from assay.answers.nuggets import (
     assignment,
     nugget_scores,
 )
-from assay.answers.references import NuggetMaker, Reference, load_references, read_references
+from assay.answers.references import Reference, load_references, read_references
 from assay.data.dataset import Dataset, Query
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers.asking_again import CounterfactualRunner
@@ -29,12 +29,6 @@ from assay.run.answers import NuggetsReport
 from assay.text import normalize
 
 BY_RULES = "rules: words and numbers, without a model"
-_MADE = {
-    NuggetMaker.MODEL: "model-made",
-    NuggetMaker.EXTRACT: "extracted without a model",
-    NuggetMaker.HUMAN: "by people",
-    NuggetMaker.UNKNOWN: "of unknown origin",
-}
 
 
 @dataclass(frozen=True)
@@ -140,31 +134,6 @@ class NuggetFindings:
             for name in NUGGET_METRICS
         }
 
-    def how(self, name: str) -> str:
-        """What a metric counts, who made the facts and who assigned them."""
-        return f"{NUGGET_METRICS[name]}; {self.made}; assigned by {self.by}"
-
-    @property
-    def makers(self) -> dict[str, int]:
-        """How many facts each kind of maker made, most first."""
-        every = (each.by for those in self.assigned.values() for each in those)
-        return dict(Counter(every).most_common())
-
-    @property
-    def made(self) -> str:
-        """Who made them: `38 model-made (openai:gpt-4o-mini), 3 by people`."""
-        origins = [self.source.questions[each].provenance for each in self.judgments]
-        models = {
-            f"{each.get('provider')}:{each.get('model')}"
-            for each in origins
-            if each.get("model") not in (None, "none")
-        }
-        named = f" ({', '.join(sorted(models))})" if models else ""
-        return ", ".join(
-            f"{number} {_MADE[NuggetMaker(maker)]}{named if maker == NuggetMaker.MODEL else ''}"
-            for maker, number in self.makers.items()
-        )
-
     def report(self) -> NuggetsReport:
         """What tables say about the facts as a whole."""
         every = [each for those in self.assigned.values() for each in those]
@@ -180,8 +149,7 @@ class NuggetFindings:
             supported=counts["support"],
             partial=counts["partial"],
             undecided=counts[None],
-            makers=self.makers,
-            made=self.made,
+            makers=dict(Counter(each.by for each in every).most_common()),
             assigned_by=self.by,
             judged=self.judged,
             flip_rate=flip_rate([each for those in self.judgments.values() for each in those]),
