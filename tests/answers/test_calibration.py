@@ -1,5 +1,6 @@
 """Agreement of judge and people, a mean that the judge's errors do not bias, and the command."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -100,27 +101,12 @@ def write(tmp_path: Path, *rows: object) -> Path:
     return path
 
 
-def test_labels_are_read_with_what_judges_said_before(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        ROW,
-        {**ROW, "label": "FALSE", "verdict": True},
-        {"label": None, "verdicts": ["true", False, "unparseable"]},
-        {**ROW, "reference": None, "label": False},
-    )
-    rows = read_labels(path, TRUTH, "reference")
-    assert [row.label for row in rows] == ["TRUE", "FALSE", None, "FALSE"]
-    assert [row.recorded for row in rows] == [None, TRUE, said("TRUE", "FALSE", None), None]
-    assert rows[3].reference is None
-
-
 @pytest.mark.parametrize(
     ("row", "levels", "message"),
     [
         ({"answer": "a", "reference": "r", "label": True}, TRUTH, "jsonl:1: has no 'question'"),
         ({"question": "q", "answer": "a", "label": True}, TRUTH, "has no 'reference'"),
         ({**ROW, "label": "maybe"}, TRUTH, "a label is one of false, true; got 'maybe'"),
-        ({**ROW, "verdicts": []}, TRUTH, "at least one verdict"),
         ({**ROW, "label": None}, TRUTH, "has no line with a label"),
         ({**ROW, "label": 9}, SCALE, "a label is one of 1, 2, 3, 4, 5; got 9"),
         ({**ROW, "label": 3, "contexts": "x"}, SCALE, "'contexts' must be a list of texts"),
@@ -151,55 +137,38 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> str:
-    rows = [row(True, verdict=True)] * 20 + [row(False, verdict=False)] * 15
-    rows += [row(False, verdicts=[True, False, True])] * 5 + [row(None, verdict=True)] * 60
-    return str(write(tmp_path, *rows))
-
-
-def test_recorded_verdicts_need_no_model(recorded: str) -> None:
-    content = json.loads(invoke(recorded, "--json"))
-    assert content["judge"] == {"provider": "recorded"}
-    assert content["accuracy"]["mean"] == pytest.approx(35 / 40)
-    assert content["kappa"] == pytest.approx(0.75)
-    assert content["confusion"]["false"] == {"true": 5, "false": 15, "undecided": 0}
-    assert content["flip_rate"] == 1.0
-    assert (content["labelled"], content["unlabelled"]) == (40, 60)
-    assert content["uncorrected"] == 1.0
-    assert content["corrected"]["mean"] == pytest.approx(0.875)
-    assert "0.8750 [" in invoke(recorded)
-
-
 def test_a_criterion_is_calibrated_alike(tmp_path: Path) -> None:
     (tmp_path / "depth.md").write_text("---\nscale: 1-5\n---\nHow deep is the answer?")
-    lines: list[dict[str, object]]
-    lines = [{"rating": 2 + place % 3, "label": 1 + place % 3} for place in range(40)]
-    path = write(tmp_path, *lines, *[{"ratings": [3, 3]}] * 5)
-    words = (str(path), "--criteria", str(tmp_path / "depth.md"))
-    printed = json.loads(invoke(*words, "--json"))
+    path = write(tmp_path, *[{**ROW, "label": 1 + place % 3} for place in range(40)])
+    words = (str(path), "--criteria", str(tmp_path / "depth.md"), "--json")
+    with ModelServer().running() as server:
+        server.reply = lambda _: "4"
+        printed = json.loads(invoke(*words, "--judge", f"openai:own@{server.url}"))
     assert (printed["kind"], printed["labelled"]) == ("criterion.depth", 40)
-    assert printed["judge"] == {"provider": "recorded"}
+    assert printed["judged_mean"] == 0.75
 
 
-def test_a_model_is_asked_where_no_verdict_is_recorded(tmp_path: Path) -> None:
-    path = write(tmp_path, row(True), row(False, answer="On 4 May"), row(True, verdict=True))
+def test_a_judge_is_asked_once_about_each_line(tmp_path: Path) -> None:
+    path = write(tmp_path, row(True), row(False, answer="On 4 May"), row(None, answer="3 May"))
     with ModelServer().running() as server:
         arguments = (str(path), "--judge", f"openai:own@{server.url}", "--json")
         content = json.loads(invoke(*arguments, "--judge-set", "votes=3"))
-        assert len(server.requests) == 8
+        assert len(server.requests) == 12
         assert content["judge"]["provider"] == "openai:own"
         assert content["judge"]["votes"] == 4
         assert content["judge"]["prompts"]["judge_correctness"].startswith("judge_correctness@1+")
-        assert content["judge"]["spending"]["calls"] == 8
-        assert content["accuracy"]["mean"] == pytest.approx(2 / 3)
+        assert content["judge"]["spending"]["calls"] == 12
+        assert content["accuracy"]["mean"] == 0.5
         again = json.loads(invoke(*arguments, "--judge-set", "votes=3"))
-        assert len(server.requests) == 8  # the second run is answered by the cache
-        assert again["judge"]["spending"]["cached"] == 8
+        assert len(server.requests) == 12  # the second run is answered by the cache
+        assert again["judge"]["spending"]["cached"] == 12
         assert again["confusion"] == content["confusion"]
 
 
 def test_a_judge_that_eval_would_refuse_is_called_so(tmp_path: Path) -> None:
-    path = write(tmp_path, *[row(False, verdicts=[True, False, True])] * 5)
-    content = json.loads(invoke(str(path), "--json"))
+    path = write(tmp_path, *[row(False)] * 5)
+    with ModelServer().running() as server:
+        turns = itertools.cycle(["TRUE", "FALSE"])
+        server.reply = lambda _: next(turns)
+        content = json.loads(invoke(str(path), "--judge", f"openai:own@{server.url}", "--json"))
     assert "contradicted itself about 5 of 5 answers (100%)" in content["unreliable"]

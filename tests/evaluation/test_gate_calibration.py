@@ -229,11 +229,3 @@ def test_a_record_whose_figures_are_none_is_refused(
     (tmp_path / "c.jsonl").write_text(json.dumps(asdict(record) | changed))
     with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):
         read_calibrations(tmp_path / "c.jsonl")
-
-
-def test_recorded_verdicts_calibrate_no_judge(server: ModelServer) -> None:
-    write_labels(verdict=True)
-    result = calibrate()
-    assert isinstance(result.exception, UsageError)
-    assert "--out records the verdicts of this judge" in str(result.exception)
-    assert not Path("c.jsonl").exists()

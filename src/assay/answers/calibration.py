@@ -162,7 +162,7 @@ def compare_with_labels(
 
 @dataclass(frozen=True, slots=True)
 class LabeledRow:
-    """An answer with a person's label, or None, and what a judge said if it was recorded.
+    """An answer with a person's label, or None.
 
     `reference` is for correctness, `sources` are for criteria, `nugget` is for nuggets.
     """
@@ -170,7 +170,6 @@ class LabeledRow:
     question: str
     answer: str
     label: str | None
-    recorded: Judgment | None = None
     reference: str | None = None
     sources: tuple[str, ...] = ()
     nugget: str = ""
@@ -180,8 +179,7 @@ def read_labels(path: Path, levels: tuple[str, ...], needs: str = "") -> list[La
     """Read JSON lines of answers, some of them labeled by people with one of `levels`.
 
     Fields: `question`, `answer`, `label`; `reference` (null: there is no answer), `contexts`
-    (texts) or `nugget`; and `verdict` or `rating` (or a list, `verdicts`) if a judge has judged
-    already. A line without a recorded verdict needs the field `needs`.
+    (texts) or `nugget`. A line needs the field `needs`.
     """
     records = Findings().sound(json_lines(plain_file(path)))
     rows = [_labeled_row(record, levels, needs) for record in records]
@@ -193,24 +191,17 @@ def read_labels(path: Path, levels: tuple[str, ...], needs: str = "") -> list[La
 
 def _labeled_row(record: Record, levels: tuple[str, ...], needs: str) -> LabeledRow:
     fields = record.fields
-    names = ("verdicts", "verdict", "ratings", "rating")
-    said: Any = next((fields[name] for name in names if fields.get(name) is not None), None)
-    said = said if said is None or isinstance(said, list) else [said]
-    if said == []:
-        raise record.refusal("'verdicts' must hold at least one verdict, got []")
-    for key in ("question", "answer", *filter(None, [needs])) if said is None else ():
+    for key in ("question", "answer", *filter(None, [needs])):
         if key not in fields:
-            raise record.refusal(f"has no {key!r}, which the judge needs; add it, or a verdict")
+            raise record.refusal(f"has no {key!r}, which the judge needs; add it")
     contexts: Any = fields.get("contexts") or []
     if not isinstance(contexts, list) or not all(isinstance(each, str) for each in contexts):
         raise record.refusal(f"'contexts' must be a list of texts, got {short_repr(contexts)}")
     label = fields.get("label")
-    votes = [None if each == "unparseable" else _level(record, each, levels) for each in said or ()]
     return LabeledRow(
         record.text("question"),
         record.text("answer"),
         None if label is None else _level(record, label, levels),
-        Judgment(tuple(votes), levels, both_orders=False) if votes else None,
         record.text("reference") or None,
         tuple(contexts),
         record.text("nugget"),

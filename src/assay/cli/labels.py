@@ -349,7 +349,7 @@ def calibrate(
     labels: Path = argument(
         "LABELS.jsonl",
         "JSON lines: question, answer, reference, label (true or false, by a person; without it, "
-        "the share of right answers is estimated), and a recorded verdict, if any.",
+        "the share of right answers is estimated).",
     ),
     judge: str | None = JUDGE_OPTION,
     judge_set: list[str] | None = setting_option("judge_set"),
@@ -374,24 +374,16 @@ def calibrate(
     subject = _subject(criterion, nuggets, chosen.votes + chosen.votes % 2)
     rows = read_labels(labels, subject.levels, subject.needs)
     labeled = [row for row in rows if row.label is not None]
-    if out is not None and any(row.recorded for row in labeled):
-        raise UsageError("--out records the verdicts of this judge; delete those in the file")
-    asked: JsonObject = {"provider": "recorded"}
-    left = [row for row in rows if row.recorded is None]
-    fresh: list[Judgment] = []
-    if left:  # else no model is opened
 
-        async def ask(provider: CachedProvider) -> list[Judgment]:
-            work = partial(subject.ask, Judge(provider, subject.votes))
-            with progress_bar() as progress:
-                return await gather_for(left, work, "judging", progress)
+    async def ask(provider: CachedProvider) -> list[Judgment]:
+        work = partial(subject.ask, Judge(provider, subject.votes))
+        with progress_bar() as progress:
+            return await gather_for(rows, work, "judging", progress)
 
-        fresh, about = _with_model(judge, ask, **_limits(chosen))
-        prompts = {each.partition("@")[0]: each for each in subject.prompts}
-        asked = {"provider": about["model"], "votes": subject.votes, "prompts": prompts}
-        asked["spending"] = about["spending"]
-    given = iter(fresh)
-    judgments = [row.recorded or next(given) for row in rows]
+    judgments, about = _with_model(judge, ask, **_limits(chosen))
+    prompts = {each.partition("@")[0]: each for each in subject.prompts}
+    asked = {"provider": about["model"], "votes": subject.votes, "prompts": prompts}
+    asked["spending"] = about["spending"]
     pairs = list(zip(rows, judgments, strict=True))
     result = compare_with_labels(
         [row.label for row in rows if row.label is not None],
