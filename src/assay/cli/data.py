@@ -136,18 +136,14 @@ def _load(source: str, columns: list[str] | None) -> Dataset:
 
 
 def _written(dataset: Dataset, out: Path) -> Result:
-    judgments = sum(len(each) for split in dataset.judgments.values() for each in split.values())
-    sizes = {
+    value = {
+        "folder": str(out),
         "queries": len(dataset.queries),
-        "judgments": judgments,
+        "judgments": sum(len(q) for split in dataset.judgments.values() for q in split.values()),
         "documents": len(dataset.documents),
         "answers": len(dataset.answers),
     }
-    queries = counted(sizes["queries"], "query", "queries")
-    documents = counted(sizes["documents"], "document")
-    text = [Unwrapped(f"{out}: {queries}, {counted(judgments, 'judgment')}, {documents}")]
-    note = f"evaluate on it with: assay eval TARGET --dataset {out}"
-    return Result({"folder": str(out), **sizes}, text, notes=[note])
+    return Result(value, notes=[f"evaluate on it with: assay eval TARGET --dataset {out}"])
 
 
 def _rendered(found: DatasetFacts) -> Iterator["RenderableType"]:

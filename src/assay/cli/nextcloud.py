@@ -21,7 +21,7 @@ from assay.nextcloud.upload import (
     upload_documents,
     wait_until_found,
 )
-from assay.report.numbers import count, counted, duration
+from assay.report.numbers import counted
 from assay.targets.target_kinds import OpenContext, open_target
 
 if TYPE_CHECKING:
@@ -76,19 +76,8 @@ def upload(
             f"category {category!r} also holds {counted(report.others, 'other note')}: a search "
             "can return them, and they count as unknown documents"
         )
-    facts: dict[str, object] = {"dataset": data.name, "category": category, "mapping": str(mapping)}
-    text = [
-        f"{data.name}: {count(report.documents)} documents are notes in category {category!r}",
-        f"{count(report.created)} created, {count(report.updated)} updated, "
-        f"{count(report.unchanged)} unchanged, {counted(report.copies, 'copy', 'copies')} deleted "
-        f"in {duration(report.seconds)}",
-        f"note mapping: {mapping}",
-    ]
-    if waited:
-        what = counted(int(waited["found"]), "document is", "documents are")
-        text.append(f"{what} found by {wait}, after {duration(waited['seconds'])}")
-        facts["wait"] = waited
-    return Result(facts | asdict(report), text)
+    value = {"dataset": data.name, "category": category, "mapping": str(mapping)} | asdict(report)
+    return Result(value | ({"wait": waited} if waited else {}))
 
 
 def cleanup(
@@ -98,22 +87,19 @@ def cleanup(
 ) -> Result:
     """Delete the uploaded notes of the category."""
 
-    async def plan_and_delete(client: NotesClient) -> tuple[list[int], int]:
+    async def plan_and_delete(client: NotesClient) -> tuple[int, int]:
         note_ids, left = await plan_cleanup(client, mapping, category)
         if note_ids and not force:
             raise UsageError(
                 f"this would delete {counted(len(note_ids), 'note')} of category {category!r} "
                 f"at {client.account.host}; confirm with --force"
             )
-        await clean_up(note_ids, client, mapping, progress)
-        return note_ids, left
+        with progress_bar() as progress:
+            await clean_up(note_ids, client, mapping, progress)
+        return len(note_ids), left
 
-    with progress_bar() as progress:
-        deleted, left = _with_notes(plan_and_delete)
-    return Result(
-        {"category": category, "deleted": len(deleted), "left": left},
-        [f"{counted(len(deleted), 'note')} deleted, {counted(left, 'other')} left alone"],
-    )
+    deleted, left = _with_notes(plan_and_delete)
+    return Result({"category": category, "deleted": deleted, "left": left})
 
 
 async def _wait(

@@ -19,7 +19,7 @@ from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.data import load_dataset
 from assay.errors import SearchError, UsageError
 from assay.net.json import JsonObject
-from assay.report.numbers import count, duration, figure
+from assay.report.numbers import figure
 from assay.run.config import parse_shard
 from assay.search import embedding
 from assay.search.bm25 import Bm25Settings
@@ -177,11 +177,8 @@ def index(
             folder = out or Path("index-parts") / f"{place + 1}-of-{parts}"
             about = (settings, parameters, progress)
             part = write_part(folder, data, dataset, (place, parts), *about)
-            text = [
-                f"{folder}: {part.documents:,} of {len(data.documents):,} documents embedded; when "
-                f"all {parts} parts are there: assay merge {folder.parent}/*"
-            ]
-            return Result({"part": str(folder)} | asdict(part), text)
+            note = f"when all {parts} parts are there: assay merge {folder.parent}/*"
+            return Result({"part": str(folder)} | asdict(part), notes=[note])
         chosen = embedding.open_embedder(settings)
         store = open_store(data.name, chosen)
         if engine:
@@ -195,13 +192,8 @@ def _index_result(
     data: "Dataset", store: "Store", embedder: "Embedder", report: "IndexReport"
 ) -> Result:
     """What an index holds now and what was changed in it."""
-    value = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
-    documents, state = count(len(data.documents)), "built" if report.rebuilt else "up to date"
-    text = [
-        f"{data.name}: {documents} documents in {store.where}, BM25 in {report.bm25_language}",
-        f"{state}, {count(report.embedded)} texts embedded, in {duration(report.seconds)}",
-    ]
-    return Result(value | asdict(report), text)
+    about = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
+    return Result(about | asdict(report))
 
 
 def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
