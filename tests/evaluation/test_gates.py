@@ -17,7 +17,6 @@ from assay.evaluation.gates import (
     gate_ceiling,
     parse_gate,
     require_possible,
-    split_gates,
     with_calibration,
 )
 from assay.evaluation.plan import draw_queries
@@ -232,20 +231,6 @@ def test_a_gate_up_to_its_ceiling_is_taken(gate: str, ceiling: float) -> None:
     parsed = parse_gate(gate, 5, "main")
     assert gate_ceiling(parsed, data, config, draw_queries(data, config)) == ceiling
     require_possible(parsed, ceiling)
-
-
-@pytest.mark.parametrize(
-    ("text", "gates"),
-    [
-        ("ndcg@5 >= 0.3", ["ndcg@5 >= 0.3"]),
-        ("ndcg@5>=0.3 success_rate >= 0.99", ["ndcg@5>=0.3", "success_rate >= 0.99"]),
-        ("ndcg@5 >= .3; mrr@5 > 0.1,\np@5<1", ["ndcg@5 >= .3", "mrr@5 > 0.1", "p@5<1"]),
-        ("ndcg(gain=exp)@5 >= 1e-3", ["ndcg(gain=exp)@5 >= 1e-3"]),
-        (" ; ", []),
-    ],
-)
-def test_several_gates_in_one_text_are_told_apart(text: str, gates: list[str]) -> None:
-    assert split_gates(text) == gates
 
 
 @pytest.mark.parametrize(

@@ -178,20 +178,11 @@ def read_config(
     values: dict[str, Any] = {}
     for setting in (settings()[name] for name in names):
         value = options[setting.param]
-        if setting.name == "gates" and not is_on_command_line(context, setting.param):
-            value = split_gates(value)
         if setting.repeatable:
             value = setting.read(tuple(value or ()))
         values[setting.name] = setting.default if value is None else value
     typed = {n: v for n, v in values.items() if is_on_command_line(context, settings()[n].param)}
     return RunConfig(**without_unneeded(values | fixed) | typed | fixed)
-
-
-def split_gates(texts: Sequence[str] | None) -> list[str]:
-    """The gates of a variable or a file, of which one text may hold several."""
-    from assay.evaluation import gates
-
-    return [gate for text in texts or () for gate in gates.split_gates(text)]
 
 
 def use_named_target(

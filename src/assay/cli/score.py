@@ -24,7 +24,6 @@ from assay.cli.options import (
     load_judgments,
     read_config,
     require_used,
-    split_gates,
 )
 from assay.cli.verb import (
     Result,
@@ -147,8 +146,7 @@ def score(
     chosen = as_metrics(asked) if asked and asked != ["all"] else every
     shown = [each.slug for each in chosen] if asked else usual_names([each.slug for each in every])
     is_typed = is_on_command_line(context, "gate")
-    texts = options["gate"] or () if is_typed else split_gates(options["gate"])
-    gates = _ranking_gates(texts, top_k, strict=is_typed)
+    gates = _ranking_gates(options["gate"] or (), top_k, strict=is_typed)
     judging = load_judgments(qrels, dataset, split, columns or ())
     return _score_ranking(run, judging, chosen, shown, gates, top_k, per_query)
 

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
 
 _SHAPE = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=].*)")
-# Blanks separate two gates only behind a number: "ndcg@5 >= 0.3" is one gate.
-_BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
@@ -97,11 +95,6 @@ class Gate:
 
     def passes(self, value: float) -> bool:
         return bool(_COMPARE[self.sign](value, self.bound))
-
-
-def split_gates(text: str) -> list[str]:
-    """Several conditions in one text: apart by `;`, `,`, a new line, or by blanks between two."""
-    return [each.strip() for each in _BETWEEN.split(text) if each.strip()]
 
 
 def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
