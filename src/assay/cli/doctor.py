@@ -37,17 +37,9 @@ if TYPE_CHECKING:
 
 _TARGET = ("mapping", "request", "headers", "preset", "answers")
 _SETTINGS = ("dataset", "columns", "top_k", "timeout", *_TARGET)
-_HELP = {
-    "dataset": "Send a query of this data set, and check that it knows the ids of the response: "
-    "a name, a folder or a table, as in assay eval. Default: one query about vitamin D, ids are "
-    "not checked.",
-    "top_k": "How many documents to request in the sample call.",
-    "timeout": "Timeout of the sample call, in seconds.",
-    "answers": "Also ask for an answer, and show what is read from the response.",
-}
 
 
-@with_settings(_SETTINGS, _HELP)
+@with_settings(_SETTINGS)
 def doctor(
     context: click.Context,
     url: str | None = argument(
@@ -61,6 +53,8 @@ def doctor(
     **options: Any,
 ) -> Result:
     """Diagnose an agent or this installation. Each problem comes with its remedy.
+
+    An agent is sent one query: of --dataset, whose ids are then expected, else about vitamin D.
 
     Exit codes: 0 success, 1 something must be fixed, 2 usage or input error, 3 the agent could not
     be reached.

@@ -24,14 +24,14 @@ from assay.run.config import parse_shard
 from assay.search import embedding
 from assay.search.bm25 import Bm25Settings
 from assay.search.embedding import EmbedderSettings
-from assay.search.filters import conditions, meets, parse_filter
+from assay.search.filters import parse_filter
 from assay.search.index import (
     build_index,
     check_train_judgments,
     open_retriever,
     open_store,
 )
-from assay.search.retriever import BM25_MIDPOINT, check_request, plain_metadata
+from assay.search.retriever import BM25_MIDPOINT, check_request
 from assay.targets.target_kinds import parse_target, unused_in_mode
 
 if TYPE_CHECKING:
@@ -94,12 +94,7 @@ def search(
     for record, hit, one in zip(results, hits, why, strict=False):
         record["explanation"] = asdict(one)
         text += _explained(record["rank"], hit, one, data)
-    notes = []
-    if where and len(hits) < top_k:  # because of the filter, or of the query?
-        wanted = conditions(where)
-        meeting = sum(meets(wanted, plain_metadata(each)) for each in data.documents.values())
-        notes = [f"{meeting:,} of {len(data.documents):,} documents meet the filter"]
-    return Result({"query": query, "mode": mode, "results": results}, text, notes=notes)
+    return Result({"query": query, "mode": mode, "results": results}, text)
 
 
 def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset") -> list[str]:

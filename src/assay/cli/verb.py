@@ -127,17 +127,15 @@ def setting_option(name: str, help: str = "", **rules: Any) -> Any:
     return replace(found, help=help or found.help, **rules)
 
 
-def with_settings(
-    names: Iterable[str], help: Mapping[str, str] | None = None, *, grouped: bool = False
-) -> Callable[[Verb], Verb]:
+def with_settings(names: Iterable[str], *, grouped: bool = False) -> Callable[[Verb], Verb]:
     """Give a verb the options of these settings of `assay eval`; it gets them as `**options`.
 
-    `help` is for those that the verb uses otherwise. With `grouped`, which `assay eval` itself
-    has, the options are in groups, and their help names what they need.
+    With `grouped`, which `assay eval` itself has, the options are in groups, and their help names
+    what they need.
     """
     found = {}
     for setting in (settings()[name] for name in names):
-        words = (help or {}).get(setting.name, setting.help)
+        words = setting.help
         if grouped and setting.needs:
             words = f"With {settings()[setting.needs].flag}: {words[0].lower()}{words[1:]}"
         found[setting] = replace(_setting_param(setting), help=words)
