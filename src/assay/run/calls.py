@@ -89,10 +89,10 @@ class Call:
         if self.failure is None:
             record |= {"doc_ids": self.doc_ids, "returned": self.returned}
         else:
-            failure: JsonObject = {"kind": self.failure, "message": self.message}
-            failure |= {} if self.status is None else {"status": self.status}
-            failure |= {"said": self.said} if self.said else {}
-            record["failure"] = failure
+            more = {"status": self.status, "said": self.said}
+            record["failure"] = {"kind": self.failure, "message": self.message} | {
+                name: value for name, value in more.items() if value
+            }
         if self.answer is not None:
             record |= {"answer": self.answer, "citations": self.citations}
         if self.doc_types:

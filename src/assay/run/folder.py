@@ -166,13 +166,8 @@ class RunFolder:
         return (call for call in calls if call.query_id == query_id)
 
     def write_summary(self, text: str) -> None:
-        """Replace `summary.txt`. Raises `RunError`."""
-        try:
-            atomic_write(self.summary_file, text.encode())
-        except OSError as error:
-            raise RunError(
-                f"cannot write {self.summary_file}: {error.strerror}; free some disk space"
-            ) from None
+        """Replace `summary.txt`."""
+        atomic_write(self.summary_file, text.encode())
 
     def write_comparison(self, comparison: Comparison) -> None:
         """Replace `comparison.json`."""

@@ -89,8 +89,6 @@ class RunLine:
     failed: int | None = None
     gates: int | None = None
     gates_failed: int | None = None
-    latency_p50: float | None = None
-    latency_p95: float | None = None
     values: Mapping[str, Estimate] = field(default_factory=dict)  # every figure, by name
     bounds: Mapping[str, float] = field(default_factory=dict)  # of gates, by their figure
     answers_by: str = ""  # how answers were measured; empty if they were not
@@ -104,10 +102,9 @@ class RunLine:
         """The branch that it was made on, or that there was none."""
         return self.branch or "no branch"
 
-    @property
-    def correctness(self) -> float | None:
-        """The share of right answers; None without answers or references to compare them with."""
-        return self.values["correctness"].mean if "correctness" in self.values else None
+    def value(self, figure: str) -> float | None:
+        """The mean of one of its figures; None if it has none."""
+        return self.values[figure].mean if figure in self.values else None
 
     @property
     def answered(self) -> int:
@@ -195,9 +192,9 @@ _SORTS: Mapping[str, Callable[[RunLine], Any]] = {
     "label": lambda line: line.label and line.label.lower(),
     "target": lambda line: line.target and line.target.lower(),
     "change": lambda line: line.change and line.change.difference,
-    "answers": attrgetter("correctness"),
-    "p50": attrgetter("latency_p50"),
-    "p95": attrgetter("latency_p95"),
+    "answers": lambda line: line.value("correctness"),
+    "p50": lambda line: line.value(LATENCY),
+    "p95": lambda line: line.value(SLOW),
     "verdict": lambda line: line.verdict[0],
     **{name: attrgetter(name) for name in ("dataset", "branch", "mean", "failed")},
 }
@@ -314,8 +311,7 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
     answers, latency = report.answers, report.latency_ms
     figures = report.figures.items()
     values = {name: Estimate(row.mean, row.low, row.high) for name, row in figures}
-    answered = report.summary.successful_queries > 0
-    if answered:
+    if report.summary.successful_queries:
         values |= {LATENCY: Estimate(latency.p50), SLOW: Estimate(latency.p95)}
     with suppress(KeyError, ValueError):
         cost = float(line.tags[COST])
@@ -342,8 +338,6 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
         failed=report.summary.failed_queries,
         gates=len(report.gates),
         gates_failed=sum(not gate.passed for gate in report.gates),
-        latency_p50=latency.p50 if answered else None,
-        latency_p95=latency.p95 if answered else None,
         values=values,
         bounds=bounds,
         answers_by=f"{answers.correctness_by} {answers.references}" if answers else "",
