@@ -142,13 +142,6 @@ def summarize_diagnoses(
     counts = Counter(each.failure for each in diagnoses.values())
     components = Counter(each.half for each in diagnoses.values() if each.half)
     questions = decided + judged_open
-    found: Counter[tuple[bool, bool]] = Counter(
-        (has_evidence(case), ended[case.query_id] is Outcome.RIGHT)
-        for case in cases
-        if case.answerable
-        and case.needed  # of others nobody knows what the evidence is
-        and ended[case.query_id] not in (Outcome.FAILED, Outcome.UNDECIDED)
-    )
     return DiagnosisReport(
         sentence=f"{said} {unknown}".strip(),
         questions=questions,
@@ -161,13 +154,24 @@ def summarize_diagnoses(
             bool(each.no_context) and ended[query_id] is Outcome.RIGHT
             for query_id, each in (others or {}).items()
         ),
-        quadrants=Quadrants(
-            evidence_right=found[True, True],
-            evidence_wrong=found[True, False],
-            no_evidence_right=found[False, True],
-            no_evidence_wrong=found[False, False],
-        ),
+        quadrants=_quadrants(cases),
         tried=tried,
+    )
+
+
+def _quadrants(cases: Sequence[AnswerCase]) -> Quadrants:
+    found: Counter[tuple[bool, bool]] = Counter(
+        (has_evidence(case), outcome(case) is Outcome.RIGHT)
+        for case in cases
+        if case.answerable
+        and case.needed  # of others nobody knows what the evidence is
+        and outcome(case) not in (Outcome.FAILED, Outcome.UNDECIDED)
+    )
+    return Quadrants(
+        evidence_right=found[True, True],
+        evidence_wrong=found[True, False],
+        no_evidence_right=found[False, True],
+        no_evidence_wrong=found[False, False],
     )
 
 

@@ -1,7 +1,7 @@
 """How a sentence of an answer differs from the nearest sentence of its sources.
 
 >>> differences("A locker costs 5 euros.", {"A locker costs 3 euros.": "the source"})
-[Difference(kind='number', said='5 euros', expected='3 euros', origin='nowhere shown')]
+[Difference(kind='number', said='5 euros', expected='3 euros', origin='nothing shown')]
 """
 
 import re
@@ -26,7 +26,7 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     gain lose, early late, high low"""
 _PAIRS = [[*map(stem, pair.split())] for pair in _OPPOSITE_WORDS.split(",")]
 _OPPOSITES = [*_PAIRS, *(pair[::-1] for pair in _PAIRS)]
-_NOWHERE = "nowhere shown"
+_NOWHERE = "nothing shown"
 _CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|but|except|because)\b")
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
 _ALLOWED = content("allowed permitted accepted possible")
@@ -121,7 +121,7 @@ class SentenceIndex:
             if not free or is_in(value, right):
                 continue
             origin = self._origin(value)
-            # A capital that begins a sentence of the sources is no name there, but known.
+            # A capital that begins a sentence of the sources may not be a name.
             if value.kind == "name" and origin == _NOWHERE and self._has_words(value.text):
                 continue
             kind = "unit" if value.key == free[0].key else value.kind

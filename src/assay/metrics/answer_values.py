@@ -81,7 +81,7 @@ class Difference(StoredModel):
 
     @property
     def words(self) -> str:
-        """For a report: `“46 kg” for “84 kg”, from nowhere shown`."""
+        """For a report: `“46 kg” for “84 kg”, from nothing shown`."""
         origin = f", from {self.origin}" if self.origin else ""
         return f"“{self.said}” for “{self.expected}”{origin}"
 
