@@ -65,18 +65,12 @@ class RayCluster:
             with suppress(OSError):
                 address = read_text_file(session).strip()
         host, _, port = address.rpartition(":")
-        try:
-            if host and port.isdecimal():  # Ray itself would wait for minutes
-                socket.create_connection((host, int(port)), timeout=5).close()
-        except OSError as error:
-            raise TargetError(
-                f"no Ray cluster responds at {address}: {error.strerror or error}; start one with: "
-                "ray start --head, or use this machine: unset RAY_ADDRESS and run ray stop"
-            ) from None
         # What Ray says about its workers is not a result: `--json` stays JSON.
         self._stdout = redirect_stdout(sys.stderr)
         self._stdout.__enter__()
         try:
+            if host and port.isdecimal():  # Ray itself would wait for minutes
+                socket.create_connection((host, int(port)), timeout=5).close()
             ray.init(
                 runtime_env={"env_vars": self._environment},
                 log_to_driver=False,
@@ -86,9 +80,9 @@ class RayCluster:
         except (OSError, ImportError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             self.__exit__()  # what is half open would refuse every later connection
             raise TargetError(
-                f"no Ray cluster can be used at {address or 'this machine'}: {_reason(error)}; "
-                "start one with: ray start --head, set RAY_AUTH_MODE and the token here as there, "
-                "or unset RAY_ADDRESS to use this machine"
+                f"no Ray cluster responds at {address or 'this machine'}: {_reason(error)}; start "
+                "one with: ray start --head, set RAY_AUTH_MODE and the token here as there, or use "
+                "this machine: unset RAY_ADDRESS and run ray stop"
             ) from None
         return self
 

@@ -162,13 +162,8 @@ class Dataset:
 
     def judgments_in(self, split: str) -> Judgments:
         """The judgments of one split; `UsageError` if there is no such split."""
-        if not self.judgments:
-            raise UsageError(
-                f"data set {self.name!r} has no judgments; write them into qrels/{split}.tsv, with "
-                "the columns query-id, corpus-id and score"
-            )
         if split not in self.judgments:
-            known = ", ".join(sorted(self.judgments))
+            known = ", ".join(sorted(self.judgments)) or f"none; write qrels/{split}.tsv"
             hint = did_you_mean(split, self.judgments)
             raise UsageError(
                 f"data set {self.name!r} has no split {split!r}; it has: {known}{hint}"

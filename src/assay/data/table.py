@@ -75,8 +75,6 @@ def read_table(table: Path | TextFile) -> Iterator[Record | DataError]:
             return _from_delimited(file, "\t")
         case ".parquet":
             return _from_parquet(path)
-    if not path.exists():
-        raise DataError("no such file", file=path)
     raise UsageError(
         f"{path}: a table is one of {', '.join(SUFFIXES)}, got {path.suffix or 'no suffix'}; "
         "rename the file"

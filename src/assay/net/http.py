@@ -167,26 +167,25 @@ def classify_http_errors() -> Iterator[None]:
     """Turn what httpx raises inside the block into an `AgentFailure`."""
     try:
         yield
-    except (OutboundRefused, EncodingRefused) as error:
-        raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
-    except ResponseTooLarge as error:
-        raise AgentFailure(FailureKind.INVALID_ANSWER, str(error)) from None
-    except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-        raise AgentFailure(FailureKind.CONNECTION, connect_reason(error)) from None
-    except httpx.TimeoutException:
-        raise AgentFailure(FailureKind.TIMEOUT, "no data arrived in time") from None
-    except httpx.NetworkError:
-        raise AgentFailure(FailureKind.CONNECTION, "the connection was lost") from None
-    except httpx.RemoteProtocolError as error:
-        if "disconnected" in str(error):  # before the head of an answer was complete
-            message = "the connection was closed without a response"
-            raise AgentFailure(FailureKind.CONNECTION, message) from None
-        is_cut = "peer closed" in str(error)
-        message = "the response was cut off" if is_cut else "the response is not valid HTTP"
-        raise AgentFailure(FailureKind.PROTOCOL, message) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # a host that is not a name
-        message = f"the exchange failed ({type(error).__name__})"
-        raise AgentFailure(FailureKind.PROTOCOL, message) from None
+        kind, message = FailureKind.PROTOCOL, f"the exchange failed ({type(error).__name__})"
+        if isinstance(error, OutboundRefused | EncodingRefused):
+            message = str(error)
+        elif isinstance(error, ResponseTooLarge):
+            kind, message = FailureKind.INVALID_ANSWER, str(error)
+        elif isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+            kind, message = FailureKind.CONNECTION, connect_reason(error)
+        elif isinstance(error, httpx.TimeoutException):
+            kind, message = FailureKind.TIMEOUT, "no data arrived in time"
+        elif isinstance(error, httpx.NetworkError):
+            kind, message = FailureKind.CONNECTION, "the connection was lost"
+        elif isinstance(error, httpx.RemoteProtocolError) and "disconnected" in str(error):
+            # Before the head of an answer was complete.
+            kind, message = FailureKind.CONNECTION, "the connection was closed without a response"
+        elif isinstance(error, httpx.RemoteProtocolError):
+            is_cut = "peer closed" in str(error)
+            message = "the response was cut off" if is_cut else "the response is not valid HTTP"
+        raise AgentFailure(kind, message) from None
 
 
 def connect_reason(error: BaseException) -> str:

@@ -146,17 +146,11 @@ async def system_resolve(host: str, port: int) -> list[str]:
 
 def split_address(url: str) -> tuple[str, int]:
     """Host and port of an http(s) URL."""
-    try:
+    with suppress(ValueError):  # of a port beyond 65535, for example
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        words = "the port must be from 0 to 65535"
-        raise UsageError(f"{redact_url(url)[:200]!r} is not a valid URL: {words}") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise UsageError(
-            f"{redact_url(url)[:200]!r} is not an http(s) URL such as http://host:9010"
-        )
-    return host, port or (443 if parts.scheme == "https" else 80)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+    raise UsageError(f"{redact_url(url)[:200]!r} is not an http(s) URL such as http://host:9010")
 
 
 def as_address(host: str) -> Address | None:
