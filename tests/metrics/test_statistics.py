@@ -1,7 +1,6 @@
 """Intervals, paired tests, correction and sample sizes."""
 
 import math
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -270,11 +269,3 @@ def test_resampling_many_values_is_centered() -> None:
     error = 5 * float(drawn.std()) / math.sqrt(drawn.size)
     assert float(drawn.mean()) == pytest.approx(float(values.mean()), abs=error)
     assert float(drawn.std()) == pytest.approx(float(values.std()) / math.sqrt(6_000), rel=0.06)
-
-
-@pytest.mark.parametrize(
-    "means", [bootstrap_means, flipped_means, lambda values, seed: bounded_means(values, seed)[0]]
-)
-def test_means_of_many_small_values_are_small(means: Callable[[Floats, int], Floats]) -> None:
-    values = np.random.default_rng(11).random(6_000)
-    assert means(values / 2**20, 5) * 2**20 == pytest.approx(means(values, 5), rel=1e-9)

@@ -151,14 +151,15 @@ def test_a_corpus_on_the_disk_is_indexed_by_several_processes(
     with open_retriever(stored, embedder=WordEmbedder(), store=store) as large:
         model = large.bm25
         hits = [large.search("water for saffron soup", 20, mode=mode) for mode in MODES[:-1]]
-    other = ArrayStore(tmp_path / "other", "test")
-    with indexed(other, WordEmbedder(), documents) as small:
+    elsewhere = ArrayStore(tmp_path / "other", "test")
+    with indexed(elsewhere, WordEmbedder(), documents) as small:
         assert model == small.bm25
         for mode, found in zip(MODES, hits, strict=False):
             same = small.search("water for saffron soup", 20, mode=mode)
             assert [one.doc_id for one in found] == [one.doc_id for one in same]
             assert [one.text for one in found] == [one.text for one in same]
-    assert VectorCache().missing([one.full_text for one in DOCUMENTS[:4]], WordEmbedder()) == []
+    VectorCache().embed([one.full_text for one in DOCUMENTS[:4]], other := WordEmbedder())
+    assert other.seen == []
 
 
 def test_two_builders_of_one_index_lose_nothing(store: Store, embedder: WordEmbedder) -> None:

@@ -110,13 +110,6 @@ def test_vectors_have_length_1(builtin: OnnxEmbedder) -> None:
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(5), abs=1e-5)
 
 
-def test_a_vector_does_not_depend_on_the_texts_beside_it(builtin: OnnxEmbedder) -> None:
-    texts = ["tea", "green tea is steeped in hot water", "long " * 200, "coffee"]
-    together = builtin.embed(texts)
-    alone = np.concatenate([builtin.embed([text]) for text in texts])
-    assert together == pytest.approx(alone, abs=1e-4)
-
-
 def test_several_threads_get_what_one_gets(builtin: OnnxEmbedder) -> None:
     texts = [f"query number {i} about tea" for i in range(24)]
     alone = [builtin.embed([text])[0] for text in texts]

@@ -5,12 +5,13 @@ embedded everything: scores are the same to the last digit.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from assay.data.dataset import Dataset, Document
@@ -34,6 +35,8 @@ from assay.search.store import Store
 PART_FILE = "part.json"
 VECTORS_FILE = "vectors.sqlite3"
 _DOCUMENTS_IN_A_PART = 256
+# Of a cluster: a call is worth its way, and no CPU waits long for the last ones.
+_TEXTS_IN_A_CALL, _CALLS_AT_ONCE = 256, 16
 _SAME = ("count", "corpus", "embedder", "bm25")
 
 
@@ -128,39 +131,45 @@ def build_on_cluster(
     *,
     bm25: Bm25Settings | None = None,
 ) -> IndexReport:
-    """As `build_index`, embedded by a Ray cluster. Vectors come into the cache of this machine, so
-    that what is finished is not computed again after an interruption.
-    """
-    embedder, vectors = open_embedder(settings), VectorCache()
-
-    def parts() -> Iterator[tuple[object, ...]]:
-        for some in batches(dataset.documents.values(), _DOCUMENTS_IN_A_PART):
-            if missing := vectors.missing(_texts(some, embedder), embedder):
-                yield missing, settings, embedder.name
-
+    """As `build_index`, embedded by a Ray cluster; this machine keeps the vectors."""
     with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
-        gpus = cluster.count("GPU")
-        progress(f"using {cluster.count('CPU')} CPUs and {gpus} GPUs of Ray", 0, None)
-        on_gpu = settings.embedder.startswith("st:") and gpus > 0
-        done = 0
-        for _, found in cluster.map(_embed_texts, parts(), gpus=int(on_gpu)):
-            if isinstance(found, AssayError):
-                raise found
-            vectors.add(found, embedder)
-            done += len(found)
-            progress("embedding texts", done, None)
-    return build_index(dataset, embedder, store, progress, bm25=bm25, cache=vectors)
+        counts = f"{cluster.count('CPU')} CPUs and {cluster.count('GPU')} GPUs"
+        progress(f"using {counts} of Ray", 0, None)
+        return build_index(dataset, ClusterEmbedder(settings, cluster), store, progress, bm25=bm25)
 
 
-def _embed_texts(texts: Sequence[str], settings: EmbedderSettings, name: str) -> dict[str, Vectors]:
-    """On a worker: the vector of each text, by the model that the caller has."""
+class ClusterEmbedder:
+    """An embedder that all CPUs or GPUs of a cluster share: each gets some texts at a time."""
+
+    def __init__(self, settings: EmbedderSettings, cluster: RayCluster) -> None:
+        own = open_embedder(settings)
+        self.name, self.max_tokens, self.prompts = own.name, own.max_tokens, own.prompts
+        self.dimension, self.count_tokens = own.dimension, own.count_tokens
+        self.texts_at_once = _CALLS_AT_ONCE * cluster.count("CPU") * _TEXTS_IN_A_CALL
+        self._settings, self._cluster = settings, cluster
+        self._gpus = int(settings.embedder.startswith("st:") and cluster.count("GPU") > 0)
+
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        """One row of length 1 for each text."""
+        calls = [(some, self._settings, self.name) for some in batches(texts, _TEXTS_IN_A_CALL)]
+        found: dict[int, Vectors] = {}
+        for place, vectors in self._cluster.map(_embed_texts, calls, gpus=self._gpus):
+            if isinstance(vectors, AssayError):
+                raise vectors
+            found[place] = vectors
+            progress("embedding", sum(map(len, found.values())), len(texts))
+        return np.concatenate([found[place] for place in range(len(calls))])
+
+
+def _embed_texts(texts: list[str], settings: EmbedderSettings, name: str) -> Vectors:
+    """On a worker, by the model that the caller has."""
     embedder = _worker_embedder(settings)
     if embedder.name != name:
         raise SearchError(
             f"a node of the cluster embeds with {embedder.name!r}, not with {name!r}; install the "
             "same version of Assay and of the model on all nodes"
         )
-    return dict(zip(texts, embedder.embed(list(texts)), strict=True))
+    return embedder.embed(texts)
 
 
 _worker_embedder = cache(open_embedder)  # a worker computes many parts

@@ -245,17 +245,6 @@ class VectorCache:
             return np.zeros((0, embedder.dimension), np.float32)
         return np.stack([known[key] for key in keys])
 
-    def missing(self, texts: Sequence[str], embedder: Embedder) -> list[str]:
-        """Those of the texts that were never embedded, each once."""
-        by_key = {_key(text): text for text in texts}
-        known = self._database.use(partial(_read, embedder=embedder, keys=list(by_key)))
-        return [text for key, text in by_key.items() if key not in known]
-
-    def add(self, vectors: Mapping[str, Vectors], embedder: Embedder) -> None:
-        """Keep vectors that were computed elsewhere, by their texts."""
-        rows = [np.asarray(row, np.float32) for row in vectors.values()]
-        _write(None, self._database, embedder.name, [_key(text) for text in vectors], rows)
-
     def take_from(self, other: "VectorCache") -> None:
         """Copy the vectors of another cache; a damaged one is noticed when it is read."""
 
