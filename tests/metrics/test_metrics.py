@@ -69,7 +69,7 @@ def test_the_spellings_in_use_are_understood(text: str, metric: Metric) -> None:
         ("ndgc@5", r"'ndgc@5'; available: nDCG, .*Judged.*Did you mean 'nDCG'\?"),
         ("", "''; available"),
         ("ndcg@-1", "Did you mean 'nDCG'"),
-        ("ndcg@0", "cut-off of nDCG must be an integer >= 1, got 0"),
+        ("ndcg@0", "nDCG takes an integer >= 1 as its cut-off, got 0"),
         ("precision", "Precision needs a cut-off, for example Precision@10"),
         ("rprec@5", "Rprec takes no cut-off, got 5"),
     ],
@@ -83,9 +83,9 @@ def test_what_is_no_metric_is_refused_with_what_there_is(text: str, message: str
     ("make", "message"),
     [
         (lambda: Metric("foo"), "'foo'; available"),
-        (lambda: nDCG @ -1, "must be an integer >= 1, got"),
-        (lambda: nDCG @ 2.0, "must be an integer >= 1, got"),  # type: ignore[operator]
-        (lambda: nDCG @ True, "must be an integer >= 1, got"),
+        (lambda: nDCG @ -1, "takes an integer >= 1 as its cut-off, got"),
+        (lambda: nDCG @ 2.0, "takes an integer >= 1 as its cut-off, got"),  # type: ignore[operator]
+        (lambda: nDCG @ True, "takes an integer >= 1 as its cut-off, got"),
         (lambda: Recall(gain="exp"), "only nDCG takes .* got Recall"),
         (lambda: nDCG(gain="cubic"), "got nDCG.gain='cubic'"),
         (lambda: nDCG(gain="exp", judged_only=True), "one of them"),

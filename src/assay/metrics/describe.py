@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from assay.data.dataset import Dataset, Judgments, Query
+from assay.data.dataset import Dataset, Query
 from assay.metrics.formulas import GradedLists, has_relevant
 from assay.metrics.metric import Metric, Precision, Recall
 from assay.metrics.statistics import queries_needed
@@ -47,9 +47,8 @@ class Overlap:
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
     """`ceilings` are means over the measurable queries of `split`; lengths count words.
-
-    `queries_needed` has, by difference, how many queries detect it with a power of 0.8 at a
-    significance of 0.05, if paired differences have a standard deviation of `assumed_std`.
+    `queries_needed`: by difference, if paired differences have a standard deviation of
+    `assumed_std`.
     """
 
     name: str
@@ -76,7 +75,15 @@ def describe_dataset(dataset: Dataset, split: str = "test") -> DatasetFacts:
     ideal = GradedLists.ideal(grades for grades in judged.values() if has_relevant(grades))
     metrics: list[Metric] = [metric @ k for metric in (Recall, Precision) for k in CUTOFFS]
     lengths = [len(document.full_text.split()) for document in dataset.documents.values()]
-    overlap = _overlap(dataset, split)
+    overlap, splits = _overlap(dataset, split), {}
+    for name, judgments in dataset.judgments.items():
+        grades = Counter(grade for one in judgments.values() for grade in one.values())
+        splits[name] = SplitFacts(
+            queries=len(judgments),
+            measurable=sum(map(has_relevant, judgments.values())),
+            judgments=grades.total(),
+            grades={str(grade): grades[grade] for grade in sorted(grades)},
+        )
     return DatasetFacts(
         name=dataset.name,
         fingerprint=dataset.fingerprint,
@@ -87,23 +94,13 @@ def describe_dataset(dataset: Dataset, split: str = "test") -> DatasetFacts:
         queries=len(dataset.queries),
         answers=len(dataset.answers),
         tags=dict(Counter(t for q in dataset.queries.values() for t in q.tags).most_common()),
-        splits={name: _split_facts(judgments) for name, judgments in dataset.judgments.items()},
+        splits=splits,
         split=split,
         ceilings={repr(m): float(m.measure(ideal, ideal).mean()) for m in metrics if ideal.size},
         overlap_with_train=overlap,
         assumed_std=ASSUMED_STD,
         queries_needed={str(each): queries_needed(ASSUMED_STD, each) for each in DIFFERENCES},
         warnings=(*dataset.warnings, *_warnings(ideal.size, split, overlap)),
-    )
-
-
-def _split_facts(judgments: Judgments) -> SplitFacts:
-    grades = Counter(grade for judged in judgments.values() for grade in judged.values())
-    return SplitFacts(
-        queries=len(judgments),
-        measurable=sum(has_relevant(judged) for judged in judgments.values()),
-        judgments=grades.total(),
-        grades={str(grade): grades[grade] for grade in sorted(grades)},
     )
 
 

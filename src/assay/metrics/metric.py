@@ -73,15 +73,11 @@ class Metric:
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        definition = self._definition
-        if self.cutoff is None:
-            return
-        if definition.cutoff == "none":
-            raise UsageError(f"{self.name} takes no cut-off, got {self.cutoff!r}; remove the @")
-        if type(self.cutoff) is not int or self.cutoff < 1:
-            raise UsageError(
-                f"the cut-off of {self.name} must be an integer >= 1, got {self.cutoff!r}"
-            )
+        takes_none = self._definition.cutoff == "none"
+        is_count = type(self.cutoff) is int and self.cutoff >= 1
+        if self.cutoff is not None and (takes_none or not is_count):
+            wanted = "no cut-off" if takes_none else "an integer >= 1 as its cut-off"
+            raise UsageError(f"{self.name} takes {wanted}, got {self.cutoff!r}")
 
     def __matmul__(self, cutoff: int) -> "Metric":
         """The same metric over the first `cutoff` places: `nDCG @ 10`."""
@@ -166,10 +162,7 @@ _NAMES: dict[str, str] = {
 
 
 def parse_metric(text: str, *, also: str = "") -> Metric:
-    """Read `nDCG@5`, `ndcg_at_5`, `R@10`, `P_5`, `map` and other spellings in use.
-
-    `also`: what else may stand in this place, for the message about an unknown name.
-    """
+    """Read `nDCG@5`, `ndcg_at_5`, `R@10`, `P_5` and so on. `also`: what else may stand here."""
     if not isinstance(text, str):
         raise UsageError(f"the name of a metric is a string such as 'ndcg@10', got {text!r}")
     written = re.sub(r"[\s\"']", "", text.lower()).replace("-", "_")

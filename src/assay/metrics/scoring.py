@@ -217,13 +217,13 @@ def score(
         rankings = {query: parse_ranking(query, value) for query, value in run.items()}
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if not any(has_relevant(grades) for grades in judgments.values()):
+    if not any(map(has_relevant, judgments.values())):
         raise UsageError("the qrels have no relevant document: every grade is 0 or less")
     if not rankings.keys() & judgments.keys():
         ours, theirs = next(iter(rankings)), next(iter(judgments))
         raise UsageError(
-            f"the run and the qrels have no query in common: the first is {ours!r} in the "
-            f"run and {theirs!r} in the qrels; pass the qrels of this run"
+            f"the run and the qrels have no query in common: the first is {ours!r} in the run and "
+            f"{theirs!r} in the qrels"
         )
     return score_rankings(rankings, judgments, chosen, known=known, top_k=top_k)
 

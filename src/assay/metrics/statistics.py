@@ -39,10 +39,7 @@ _AT_ONCE = 2**18
 
 @dataclass(frozen=True, slots=True)
 class SampleSummary:
-    """The mean of per-query scores with its confidence interval, `low` to `high`.
-
-    The interval is None for fewer than two queries.
-    """
+    """The mean of per-query scores with its interval, None for fewer than two queries."""
 
     n: int
     mean: float
