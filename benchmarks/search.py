@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from assay.data import Dataset, load_dataset
 from assay.search.embedding import Embedder, VectorCache, open_embedder
-from assay.search.index import configured_store, open_retriever
+from assay.search.index import open_retriever, open_store
 from assay.search.retriever import Retriever
 from assay.search.store import Store
 
@@ -52,9 +52,11 @@ OPENING = """
 import sys
 from pathlib import Path
 from assay.data import load_dataset
-from assay.search.index import configured_store, open_retriever
-dataset = load_dataset(sys.argv[1])
-with open_retriever(dataset, store=configured_store("bench")) as retriever:
+from assay.search.embedding import open_embedder
+from assay.search.index import open_retriever, open_store
+dataset, embedder = load_dataset(sys.argv[1]), open_embedder()
+store = open_store("bench", embedder)
+with open_retriever(dataset, embedder=embedder, store=store) as retriever:
     assert retriever.search("do statins cause breast cancer?", 5)
 """
 
@@ -187,7 +189,7 @@ def _open(folder: Path, options: argparse.Namespace) -> None:
 
 def _store(folder: Path, name: str = "bench") -> Store:
     os.environ["QDRANT_PATH"] = str(folder)
-    return configured_store(name)
+    return open_store(name, open_embedder())
 
 
 def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retriever:

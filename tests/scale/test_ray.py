@@ -21,7 +21,7 @@ from assay.ray_cluster import RayCluster
 from assay.search.array_store import ArrayStore
 from assay.search.distributed_index import build_on_cluster
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
-from assay.search.index import build_index, configured_store
+from assay.search.index import build_index, open_store
 from assay.search.retriever import Retriever
 
 __all__ = ["qdrant_server"]
@@ -121,7 +121,7 @@ def test_an_index_survives_a_killed_worker(
     with embeddings.running():
         url = embeddings.url
         settings = EmbedderSettings(f"openai:letters@{url}")
-        store = configured_store(f"ray-{place}")
+        store = open_store(f"ray-{place}", open_embedder(settings))
         report = build_on_cluster(corpus(_DOCUMENTS), settings, store, "ray")
         assert report.documents == len(_DOCUMENTS)
         assert embeddings.killed

@@ -228,11 +228,6 @@ def open_store(name: str, embedder: Embedder, url: str | None = None) -> Store:
     builtin = embedder.name.startswith(f"{BUILTIN_EMBEDDER}@") and "int8 products" in embedder.name
     if not builtin:
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
-    return configured_store(collection, url)
-
-
-def configured_store(collection: str, url: str | None = None) -> Store:
-    """Where the settings of this process keep the index `collection`."""
     if url := url or os.environ.get("QDRANT_URL"):
         from assay.search.qdrant import ServerStore
 
