@@ -9,7 +9,6 @@ from click.testing import CliRunner, Result
 
 from assay.cli.score import score
 from assay.cli.verb import VerbCommand
-from assay.errors import DataError
 from assay.net.retry import RetryPolicy
 
 app = VerbCommand("score", score)
@@ -60,7 +59,6 @@ def test_json_holds_the_figures_the_gates_and_what_was_left_out(log: Path) -> No
     assert f"warning: left out: {log}:3" in result.stderr
     lines = [json.loads(line) for line in rows.read_text().splitlines()]
     assert [line["correctness"] for line in lines] == [1.0, 0.0]
-    assert isinstance(invoke(log, "--strict").exception, DataError)
 
 
 def test_a_judge_that_answers_no_call_leaves_no_verdict(

@@ -124,7 +124,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
     [
         (("QRELS", "--qrels", "QRELS"), DataError, "must be: query Q0 document"),
         (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),
-        (("RUN", "--qrels", "QRELS", "--strict"), UsageError, "--strict has no effect on a rank"),
+        (("RUN", "--qrels", "QRELS", "--no-cache"), UsageError, "--no-cache has no effect on a ra"),
         (("RUN", "--qrels", "QRELS", "--gate", "P@5>=0.9"), UsageError, r"never pass.* is 0\.2667"),
         (("LOG", "--qrels", "QRELS"), UsageError, "--qrels has no effect on logged answers"),
     ],

@@ -142,7 +142,7 @@ def test_a_table_of_grades_is_a_data_set_that_says_so(server: ModelServer) -> No
     )
     result = invoke("pool.csv")
     assert result.exit_code == 0, result.output
-    assert "only 2 labels of people: below 30 the agreement says little" in result.stderr
+    assert "only 2 labels of people: the agreement says little" in result.stderr
     data = assay.load_dataset("grades.csv")
     assert data.judged_by == "all 3 judgments are model-made (openai:m)"
     assert data.judgments["test"] == {"q1": {"d1": 3, "d2": 0}, "q2": {"d3": 3}}

@@ -32,7 +32,7 @@ from assay.cli.options import (
 from assay.cli.verb import Result, argument, option, setting_option, switch
 from assay.data import read_run
 from assay.data.beir import require_new_folder
-from assay.data.load import KNOWN
+from assay.data.load import KNOWN, is_table
 from assay.errors import UsageError
 from assay.evaluation.gates import CORRECTNESS, NUGGETS
 from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Judgments
 
 _NAMED = 5
-_POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
 _Made = TypeVar("_Made")
 
 SOURCES_ARGUMENT = argument(
@@ -263,9 +262,7 @@ def grade(
     """
     chosen = JudgeSettings.read(["votes=1", *(judge_set or ())], "judge_set")
     people: Judgments | None = None
-    if Path(sources[0]).suffix.lower() in _POOLS and Path(sources[0]).is_file():
-        if len(sources) > 1:
-            raise UsageError("give one table of passages, or runs; not both and not several tables")
+    if len(sources) == 1 and is_table(sources[0]):
         passages = read_pool(Path(sources[0]))
     else:
         rankings, data, people = _read_sources(sources, dataset, split, runs, columns or ())
@@ -275,20 +272,17 @@ def grade(
 
     async def ask(model: CachedProvider) -> GradingResult:
         with progress_bar() as progress:
-            return await grade_pool(
-                model,
-                passages,
-                out,
-                votes=chosen.votes,
-                controls=chosen.controls,
-                people=people,
-                progress=progress,
-            )
+            how = {"votes": chosen.votes, "controls": chosen.controls}
+            return await grade_pool(model, passages, out, **how, people=people, progress=progress)
 
     result, asked = _with_model(judge, ask, **_limits(chosen))
     if result.doubt:
         notes = [f"not graded: {result.doubt}"]
         return Result({"doubt": result.doubt}, [], exit_code=3, notes=notes)
+    return _graded(result, asked, out)
+
+
+def _graded(result: GradingResult, asked: JsonObject, out: Path) -> Result:
     grades = [each.model_grade for each in result.records]
     value = {
         "judged_by": asked["model"],
@@ -305,10 +299,8 @@ def grade(
     notes = [f"these grades are model-made ({asked['model']}), not by people"]
     labels = [(r.label, r.model_grade) for r in result.records if r.label is not None]
     if len(labels) < MIN_GRADED:
-        notes.append(
-            f"warning: only {counted(len(labels), 'label')} of people: below {MIN_GRADED} the "
-            "agreement says little"
-        )
+        people = counted(len(labels), "label")
+        notes.append(f"warning: only {people} of people: the agreement says little")
     if labels:
         agreement = grade_agreement([label for label, _ in labels], [each for _, each in labels])
         value["agreement"] = asdict(agreement)

@@ -27,6 +27,7 @@ REMOVED = {
     "--reasons": "leave it out: a judge rates with its reason",
     "--qrels": "read TREC collections as --dataset ir_datasets:NAME",
     "--sarif": "use --junit or --json",
+    "--strict": "look at skipped in --json",
 }
 # Not imported: every command reads this, and most need nothing of answers.
 _POISON_KINDS = frozenset(["all", "override", "false_fact", "fake_citation", "exfiltration"])

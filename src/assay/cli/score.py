@@ -49,7 +49,7 @@ from assay.data.text_file import Record, plain_file
 from assay.data.traces import holds_traces, read_log
 from assay.errors import DataError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate, parse_gate, require_possible
-from assay.metrics.audit import ClaimAudit, audit_report, read_report
+from assay.metrics.audit import AuditResult, ClaimAudit, audit_report, read_report
 from assay.metrics.metric import AP, MRR, CappedRecall, Hit, Judged, Metric, Precision, Recall, nDCG
 from assay.metrics.scoring import KINDS, Scores, as_metrics, score_rankings
 from assay.metrics.statistics import SampleSummary, below, summarize
@@ -69,7 +69,7 @@ _SHOWN_QUERIES = 5
 _MAX_BROKEN_ROWS = 20
 _NAMES = ("judge", "judge_set", "no_cache", "gates", "criteria", "references", "faithfulness")
 _OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
-_OF_ANSWERS = {"rows_out", "strict", *_NAMES} - {"gates"}
+_OF_ANSWERS = {"rows_out", *_NAMES} - {"gates"}
 _COUNTED = {
     "queries_without_ranking": "of them without a ranking: they score 0",
     "queries_without_relevant": "of the run without a relevant document: ignored",
@@ -99,7 +99,6 @@ def score(
     rows_out: Path | None = option(
         None, "Logged answers: write one JSON line per row with its figures.", None, "FILE", "--out"
     ),
-    strict: bool = switch("--strict", "Logged answers: fail if a row cannot be read."),
     qrels: Path | None = QRELS_OPTION,
     dataset: str | None = JUDGED_DATASET_OPTION,
     split: str = SPLIT_OPTION,
@@ -124,15 +123,14 @@ def score(
     require_readable_table(run)
     kind, names = _kind_of(run)
     of_table = dataset is not None and qrels is None and is_table(dataset)
-    if not is_given(context, "columns") and (
-        kind != "ranking" or qrels is not None or is_given(context, "dataset")
-    ):
+    given = is_given(context, "columns")
+    if not given and (kind != "ranking" or not of_table or is_given(context, "dataset")):
         columns = None  # those of assay.toml are for its data set
     if kind == "traces" and dataset is not None and qrels is None:
         return _score_traces(run, dataset, split, top_k)
     if kind != "ranking" or (columns and not of_table):
         require_used(context, _OF_RANKINGS, f"on logged answers, which {run} holds; leave it out")
-        return _score_answers(context, run, options, columns or (), rows_out, strict)
+        return _score_answers(context, run, options, columns or (), rows_out)
     require_used(context, _OF_ANSWERS, f"on a ranking, which {run} holds; leave it out")
     if qrels is None and dataset is None and names:
         raise UsageError(
@@ -212,14 +210,12 @@ def _score_ranking(
         )
     metrics = list(dict.fromkeys([*chosen, *gates.values()]))
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
+    summaries = {metric: _summary(scores, metric) for metric in metrics}
+    checked = []
     for gate, metric in gates.items():
         require_possible(gate, scores.mean_ceiling(metric))
-    summaries = {metric: _summary(scores, metric) for metric in metrics}
-    means = {gate: summaries[metric].mean for gate, metric in gates.items()}
-    checked = [
-        GateResult(gate=gate.text, value=mean, passed=gate.passes(mean))
-        for gate, mean in means.items()
-    ]
+        mean = summaries[metric].mean
+        checked.append(GateResult(gate=gate.text, value=mean, passed=gate.passes(mean)))
     ignored = rankings.keys() - set(scores.query_ids)
     judged = len(ignored & judging.judgments.keys())
     content: JsonObject = {
@@ -304,7 +300,6 @@ def _score_answers(
     options: dict[str, Any],
     columns: Sequence[str],
     out: Path | None,
-    strict: bool,
 ) -> Result:
     """Score the rows of a file."""
     from assay.evaluation.answers.logged_rows import LOG_TOP_K, score_rows
@@ -318,8 +313,6 @@ def _score_answers(
         scored = asyncio.run(score_rows(read_log(path), config, columns=named, progress=progress))
     for message in scored.skipped:
         warn(f"left out: {message}")
-    if strict and scored.skipped:
-        raise DataError("some rows could not be read; correct them, or omit --strict", file=path)
     if out is not None:
         lines = (orjson.dumps(row.model_dump(mode="json")) for row in scored.rows())
         write_output(out, b"".join(line + b"\n" for line in lines), source=path)
@@ -385,20 +378,22 @@ def audit(
         "unjudged": result.unjudged,
         "claims": claims,
     }
-    text = [f"{result.queries:,} queries, {result.failed:,} failed, judged by {judging.source}"]
+    text = _audit_lines(result, judging.source)
+    return Result(value, text, exit_code=0 if result.correct else 1)
+
+
+def _audit_lines(result: AuditResult, source: str) -> Iterator[str]:
+    yield f"{result.queries:,} queries, {result.failed:,} failed, judged by {source}"
     if result.unjudged:
-        text.append(
-            f"ignored, without a relevant document: {len(result.unjudged):,}, for example "
-            f"{result.unjudged[0]!r}"
-        )
+        number, first = len(result.unjudged), result.unjudged[0]
+        yield f"{number:,} without a relevant document are ignored, for example {first!r}"
     for claim in result.claims:
-        text += ["", _sentence(claim)]
+        yield from ("", _sentence(claim))
         for each in claim.disagreements[:_SHOWN_QUERIES]:
             said, right = figure(each.claimed), figure(each.recomputed)
-            text.append(f"  {each.query_id}: says {said}, is {right}")
+            yield f"  {each.query_id}: says {said}, is {right}"
         if more := len(claim.disagreements[_SHOWN_QUERIES:]):
-            text.append(f"  and {counted(more, 'more query', 'more queries')} (all: --json)")
-    return Result(value, text, exit_code=0 if result.correct else 1)
+            yield f"  and {counted(more, 'more query', 'more queries')} (all: --json)"
 
 
 def _sentence(claim: ClaimAudit) -> str:
