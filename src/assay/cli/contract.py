@@ -36,13 +36,9 @@ def check(
     targets: list[str] | None = argument(
         "URL=TASK", f"Agents to check. Default: {TARGETS_VARIABLE}, apart by commas.", default=None
     ),
-    inputs: str | None = option(
-        None, "Inputs to send instead of the task's samples.", "ASSAY_CHECK_INPUTS", "JSON"
-    ),
+    inputs: str | None = option(None, "Inputs for the task.", "ASSAY_CHECK_INPUTS", "JSON"),
     skip: list[str] | None = option(None, "Skip this check. Repeatable.", metavar="NAME"),
-    all_checks: bool = switch(
-        "--all", "Also list the checks that passed, and show warnings in full."
-    ),
+    all_checks: bool = switch("--all", "Also list checks that passed; show warnings in full."),
     level: str = option(
         "must",
         "The weakest level that fails: must, should or ours (Assay's own rules).",

@@ -56,7 +56,7 @@ def import_dataset(
     out: Path = NEW_FOLDER_OPTION,
     columns: list[str] | None = COLUMNS_OPTION,
     corpus: Path | None = option(
-        None, "The documents: a table with doc_id, text, title.", "ASSAY_CORPUS"
+        None, "A table of documents: doc_id, text, title.", "ASSAY_CORPUS"
     ),
 ) -> Result:
     """Convert a data set to a folder in BEIR format."""
@@ -110,10 +110,7 @@ def sample(
         50, "How many queries to keep.", "ASSAY_NUM_QUERIES", "N", "--num-queries", "-n", min=1
     ),
     documents: int = option(
-        1000,
-        "How many documents to keep: the judged, then others.",
-        "ASSAY_SAMPLE_DOCUMENTS",
-        min=0,
+        1000, "How many documents to keep, first the judged.", "ASSAY_SAMPLE_DOCUMENTS", min=0
     ),
     split: str = SPLIT_OPTION,
     seed: int = option(42, "Random seed of the sample.", "ASSAY_SEED", "S", min=0),

@@ -43,9 +43,7 @@ _SETTINGS = ("dataset", "columns", "top_k", "timeout", *_TARGET)
 def doctor(
     context: click.Context,
     url: str | None = argument(
-        "URL",
-        "The agent's URL, or any target. Default: show settings, targets, plug-ins and extras.",
-        default=None,
+        "URL", "Any target. Default: show settings, plug-ins and extras.", default=None
     ),
     query: str | None = option(
         None, "The query to send. Default: one of --dataset, or about vitamin D.", metavar="TEXT"

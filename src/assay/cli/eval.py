@@ -59,10 +59,7 @@ def evaluate(
     metrics: list[str] | None = METRICS_OPTION,
     out: Path = OUT_OPTION,
     resume: str | None = option(
-        None,
-        "Finish this run: its folder, its name or 'latest'.",
-        metavar="RUN",
-        group="Usual options",
+        None, "Finish this run: a folder, a name or latest.", metavar="RUN", group="Usual options"
     ),
     shard: str | None = option(
         None,
@@ -73,9 +70,7 @@ def evaluate(
         usual=False,
     ),
     engine: str | None = ENGINE_OPTION,
-    junit: Path | None = option(
-        None, "Write the gates as JUnit XML.", "ASSAY_JUNIT", group="Output"
-    ),
+    junit: Path | None = option(None, "Write gates as JUnit XML.", "ASSAY_JUNIT", group="Output"),
     markdown: Path | None = option(
         None,
         "Write a summary; to $GITHUB_STEP_SUMMARY, it is appended.",

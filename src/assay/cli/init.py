@@ -104,12 +104,12 @@ _EXTRAS = {
 def init(
     target: str | None = argument(
         "TARGET",
-        "A URL (with {query} in it, or of an agent) or any target. Default: a function found here.",
+        "A target, or a URL with {query} in it. Default: a function found here.",
         default=None,
     ),
     dataset: str | None = option(
         None,
-        "The questions. Default: a table or BEIR folder that is found, else notes.",
+        "The questions. Default: a table or folder found here, else notes.",
         metavar="NAME|PATH",
     ),
     columns: list[str] | None = setting_option("columns", variable=None),

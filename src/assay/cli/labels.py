@@ -91,27 +91,17 @@ def ground_truth(
     dataset: str = argument("NAME|PATH", "nfcorpus, notes, or the path of a BEIR folder or zip."),
     split: str = SPLIT_OPTION,
     num_queries: int | None = option(
-        None,
-        "Draw so many queries. Default: all; on nfcorpus the five of the RAG tests.",
-        "ASSAY_NUM_QUERIES",
-        "N",
+        None, "Draw this many queries. Default: all; on nfcorpus five.", "ASSAY_NUM_QUERIES", "N"
     ),
-    nuggets: bool = switch(
-        "--nuggets", "Extract nuggets: key facts of each query's judged documents."
-    ),
+    nuggets: bool = switch("--nuggets", "Extract nuggets: key facts of judged documents."),
     seed: int = option(42, "Random seed of the sample.", "ASSAY_SEED", "S"),
     provider: str = option(
-        EXTRACTIVE,
-        f"The model that writes: {PROVIDER_FORMS}; or extractive, without a model.",
-        "RAG_EVAL_PROVIDER",
-        "SPEC",
+        EXTRACTIVE, f"The writer: {PROVIDER_FORMS}; or extractive.", "RAG_EVAL_PROVIDER", "SPEC"
     ),
     out: Path | None = option(
         None, "The file. Default: ground_truth.json; with --nuggets, nuggets.jsonl.", metavar="FILE"
     ),
-    resume: bool = switch(
-        "--resume", "Keep the records of an existing file and add what is missing."
-    ),
+    resume: bool = switch("--resume", "Add to an existing file what it lacks."),
     max_cost: float | None = MAX_COST_OPTION,
 ) -> Result:
     """Write reference answers or nuggets.
@@ -156,9 +146,7 @@ def ground_truth(
 
 
 def questions(
-    source: str = argument(
-        "DOCUMENTS", "A folder of .md and .txt files, a corpus.jsonl, or a data set."
-    ),
+    source: str = argument("DOCUMENTS", "A folder of .md and .txt, a corpus.jsonl, or a data set."),
     out: Path = option(
         Path("questions"), "The new folder, in BEIR format.", "ASSAY_QUESTIONS_OUT", "DIR"
     ),
@@ -250,9 +238,7 @@ def grade(
     split: str | None = SOURCE_SPLIT_OPTION,
     columns: list[str] | None = COLUMNS_OPTION,
     runs: Path = RUNS_OPTION,
-    out: Path = option(
-        Path("grades.csv"), "Where to write the grades; qrels go beside it.", metavar="FILE.csv"
-    ),
+    out: Path = option(Path("grades.csv"), "The table; qrels go beside it.", metavar="FILE.csv"),
 ) -> Result:
     """Have a model grade unjudged passages of runs from 0 to 3.
 
@@ -346,18 +332,10 @@ def calibrate(
     judge: str | None = JUDGE_OPTION,
     judge_set: list[str] | None = setting_option("judge_set"),
     criterion: Path | None = option(
-        None,
-        "Calibrate ratings by this criterion (.md): label is one of its levels.",
-        None,
-        "FILE",
-        "--criteria",
+        None, "Calibrate this criterion (.md): label is a level.", None, "FILE", "--criteria"
     ),
-    nuggets: bool = switch(
-        "--nuggets", "Calibrate nuggets: lines have nugget, and label support, partial or none."
-    ),
-    out: Path | None = option(
-        None, "Add the result to this file, for --judge-set calibration=FILE."
-    ),
+    nuggets: bool = switch("--nuggets", "Calibrate nuggets: label is support, partial or none."),
+    out: Path | None = option(None, "Add the result to this file of calibrations."),
 ) -> Result:
     """Measure how well a judge agrees with people. Prints accuracy, kappa and flip rate."""
     if criterion is not None and nuggets:

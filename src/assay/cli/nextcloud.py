@@ -32,11 +32,7 @@ _Result = TypeVar("_Result")
 
 CATEGORY_OPTION = option(CATEGORY, "The notes' category.", "ASSAY_NEXTCLOUD_CATEGORY", "CATEGORY")
 NOTE_MAPPING_OPTION = option(
-    Path("note_mapping.json"),
-    "Documents and their notes.",
-    "ASSAY_NOTE_MAPPING",
-    "FILE",
-    "--mapping",
+    Path("note_mapping.json"), "Maps documents to notes.", "ASSAY_NOTE_MAPPING", "FILE", "--mapping"
 )
 
 
@@ -45,10 +41,7 @@ def upload(
     category: str = CATEGORY_OPTION,
     mapping: Path = NOTE_MAPPING_OPTION,
     wait: str | None = option(
-        None,
-        "Wait until this nextcloud:URL finds a sample of the notes.",
-        "ASSAY_NEXTCLOUD_WAIT",
-        "TARGET",
+        None, "Wait until this nextcloud:URL finds the notes.", "ASSAY_NEXTCLOUD_WAIT", "TARGET"
     ),
     timeout: float = option(
         600.0, "With --wait: give up after this many seconds.", "ASSAY_WAIT_TIMEOUT", "S", min=0

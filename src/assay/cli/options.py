@@ -27,9 +27,7 @@ COLUMNS_OPTION = setting_option("columns")
 QRELS_OPTION = option(
     None, "Judgments instead of --dataset: TREC qrels or BEIR tsv.", "ASSAY_QRELS", "FILE"
 )
-JUDGED_DATASET_OPTION = option(
-    None, "The data set with the judgments.", "ASSAY_DATASET", "NAME|PATH"
-)
+JUDGED_DATASET_OPTION = option(None, "The data set with judgments.", "ASSAY_DATASET", "NAME|PATH")
 SPLIT_OPTION = setting_option("split")
 METRICS_OPTION = option(
     None,

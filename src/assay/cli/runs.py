@@ -60,15 +60,9 @@ def _run_argument(metavar: str, default: Any = ...) -> Any:
 
 def runs(
     of_label: str | None = option(None, "Only runs with this label.", None, "NAME", "--label"),
-    of_branch: str | None = option(
-        None, "Only runs made on this git branch.", None, "NAME", "--branch"
-    ),
-    since: str | None = option(
-        None, "Only runs started since then: 2026-11-01, 12h or 7d.", metavar="TIME|AGE"
-    ),
-    failed: bool = switch(
-        "--failed", "Only runs that ended early, or in which a gate or a query failed."
-    ),
+    of_branch: str | None = option(None, "Only runs of this git branch.", None, "NAME", "--branch"),
+    since: str | None = option(None, "Only runs since 2026-11-01, 12h or 7d.", metavar="TIME|AGE"),
+    failed: bool = switch("--failed", "Only runs that ended early or failed a gate or query."),
     sort: str = option(
         "started",
         "started (newest last), score (best first), latency (fastest first), label or branch.",
@@ -129,11 +123,9 @@ def report(
     run: str = _run_argument("RUN", default="latest"),
     html: Path | None = HTML_FILE_OPTION,
     in_browser: bool = OPEN_OPTION,
-    query: str | None = option(
-        None, "Show one answer: what the judge was asked, and its replies.", None, "ID"
-    ),
+    query: str | None = option(None, "Show one answer, with what the judge said.", None, "ID"),
     worst: int | None = option(
-        None, "Show only the queries that lost most.", None, "N", "--worst", min=1
+        None, "Show the queries that lost most.", None, "N", "--worst", min=1
     ),
     metrics: list[str] | None = METRICS_OPTION,
     out: Path = RUNS_OPTION,
@@ -241,15 +233,12 @@ def export(
     ),
     table: str | None = option(
         None,
-        "runs or queries (one row each). Default: queries for trec, parquet and jsonl.",
+        "runs or queries. Default: queries for trec, parquet, jsonl.",
         metavar="NAME",
         choices=TABLES,
     ),
     metrics: list[str] | None = option(
-        None,
-        "The metrics to write, such as ndcg@10,map. Default: all; few in a paper's table.",
-        "ASSAY_METRICS",
-        "NAME@K,…",
+        None, "Which metrics, such as ndcg@10,map. Default: all.", "ASSAY_METRICS", "NAME@K,…"
     ),
     out: Path | None = option(None, "Write to this file instead of stdout."),
     folder: Path = RUNS_OPTION,

@@ -103,9 +103,7 @@ def score(
     dataset: str | None = JUDGED_DATASET_OPTION,
     split: str = SPLIT_OPTION,
     metrics: list[str] | None = METRICS_OPTION,
-    top_k: int | None = option(
-        None, "Score only the first K documents of each query.", "ASSAY_TOP_K", "K", min=1
-    ),
+    top_k: int | None = option(None, "Score only the first K.", "ASSAY_TOP_K", "K", min=1),
     per_query: bool = switch("--per-query", "Also print each query: metric, query, value."),
     **options: Any,
 ) -> Result:
@@ -329,9 +327,7 @@ def _gates_json(gates: Sequence[GateResult]) -> list[JsonObject]:
 
 def audit(
     context: click.Context,
-    report: str = argument(
-        "REPORT.json|RUN", "A report in JSON with the retrieved ids of each query, or a run."
-    ),
+    report: str = argument("REPORT.json|RUN", "A run, or a report with retrieved ids in JSON."),
     qrels: Path | None = QRELS_OPTION,
     dataset: str | None = JUDGED_DATASET_OPTION,
     split: str = SPLIT_OPTION,

@@ -143,10 +143,7 @@ def index(
     dataset: str = DATASET_OPTION,
     engine: str | None = ENGINE_OPTION,
     shard: str | None = option(
-        None,
-        "Only embed this part of the documents, such as 2/4, for assay merge.",
-        "ASSAY_SHARD",
-        "I/N",
+        None, "Only embed this part, such as 2/4, for assay merge.", "ASSAY_SHARD", "I/N"
     ),
     out: Path | None = option(
         None, "With --shard: the folder for this part. Default: index-parts/I-of-N.", None, "DIR"

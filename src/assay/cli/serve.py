@@ -64,9 +64,7 @@ def green(
     dataset: str = DATASET_OPTION,
     out: Path = OUT_OPTION,
     allow_hosts: str = ALLOW_HOSTS_OPTION,
-    concurrency: int = option(
-        8, "How many queries to send at once.", "ASSAY_CONCURRENCY", min=1, max=1000
-    ),
+    concurrency: int = option(8, "How many queries at once.", "ASSAY_CONCURRENCY", min=1, max=1000),
     host: str = HOST_OPTION,
     is_open: bool = OPEN_OPTION,
     port: int = port_option(9009),
@@ -111,12 +109,12 @@ def mcp(
     stdio: bool = switch("--stdio", "Serve one client over stdio instead."),
     allow_hosts: str = option(
         "",
-        "Host names of this server besides localhost, separated by commas; * for any.",
+        "Host names of this server besides localhost; * for any.",
         "MCP_ALLOWED_HOSTS",
         "HOST,...",
     ),
     record: Path | None = option(
-        None, "Append every search to this file, for assay eval --searches.", None
+        None, "Append each search to this file, for assay eval --searches."
     ),
     host: str = HOST_OPTION,
     is_open: bool = OPEN_OPTION,
@@ -199,9 +197,7 @@ def ui(
     allow_hosts: str = ALLOW_HOSTS_OPTION,
     host: str = HOST_OPTION,
     port: int = port_option(9000),
-    read_only: bool = switch(
-        "--read-only", "Visitors may only look, and change nothing.", "ASSAY_READ_ONLY"
-    ),
+    read_only: bool = switch("--read-only", "Visitors may only look.", "ASSAY_READ_ONLY"),
 ) -> None:
     """Serve the web UI. It has runs, comparisons, trends, evaluations and grading.
 
