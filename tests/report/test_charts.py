@@ -71,11 +71,12 @@ def test_axes_are_marked_at_round_numbers(low: float, high: float, steps: list[f
     assert Scale(low, high, 0, 100).ticks() == steps
 
 
-def test_a_logarithmic_scale_gives_each_magnitude_the_same_room() -> None:
-    scale = Scale(1, 100, 0, 10, logarithmic=True)
-    assert scale(10) == pytest.approx(5)
-    assert scale(1000) == 10  # beyond the end stays at the end
-    assert scale.ticks() == [1, 2, 5, 10, 20, 50, 100]
+def test_slow_queries_leave_room_for_the_others() -> None:
+    dots = [(float(n), taken, "q", "/q") for n, taken in enumerate((1.0, 10.0, 100.0))]
+    low, middle, high = (
+        float(circle.get("cy", "")) for circle in parse(charts.latency_dots(dots)).iter("circle")
+    )
+    assert low - middle == pytest.approx(middle - high, abs=0.02)
 
 
 # --- a figure over time --------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from html import escape
 
 from markupsafe import Markup
@@ -155,37 +154,26 @@ def shortened(words: str, room: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps values from `low` to `high` onto coordinates from `start` to `end`.
-
-    `logarithmic` is for values that span orders of magnitude.
-    """
+    """Maps values from `low` to `high` onto coordinates from `start` to `end`."""
 
     low: float
     high: float
     start: float
     end: float
-    logarithmic: bool = False
 
     def __call__(self, value: float) -> float:
-        low, high = self.low, self.high
-        if self.logarithmic:
-            low, high, value = (math.log10(max(each, 1e-9)) for each in (low, high, value))
-        if high == low:
+        if self.high == self.low:
             return (self.start + self.end) / 2
-        part = min(1.0, max(0.0, (value - low) / (high - low)))
+        part = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
         return self.start + part * (self.end - self.start)
 
     def ticks(self, number: int = 5) -> list[float]:
         """About so many round values inside the scale: 1, 2 or 5 times a power of ten."""
         if self.high <= self.low:
             return [self.low]
-        if self.logarithmic:
-            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            factors = (1, 2, 5) if len(powers) <= 3 else (1,)
-            steps = [factor * 10.0**power for power in powers for factor in factors]
-            return [step for step in steps if self.low <= step <= self.high]
         rough = (self.high - self.low) / number
         power = 10.0 ** math.floor(math.log10(rough))
+        # The slack is for steps such as 0.1, which no float is.
         step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(place * step, 12) for place in range(first, last + 1)]
@@ -274,16 +262,19 @@ def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
 
 def latency_dots(dots: Sequence[tuple[float, float, str, str]]) -> Markup:
     """One dot a query: when it was asked, how long it took, what it says, where it leads."""
-    times, taken = [dot[0] for dot in dots], [dot[1] for dot in dots]
-    low, high = max(min(taken), 1e-3), max([*taken, 1e-3])
-    up = Scale(low, high * 1.1, _HEIGHT - _BOTTOM, _TOP, logarithmic=True)
+    times, powers = [dot[0] for dot in dots], [math.log10(max(dot[1], 1e-3)) for dot in dots]
+    # Of powers of ten: one slow query would press all others onto the axis.
+    up = Scale(min(powers), max(powers) + 0.05, _HEIGHT - _BOTTOM, _TOP)
     across = Scale(min(times), max(times), _LEFT + 8, _WIDTH - _RIGHT)
-    parts = _grid(up, across.start, across.end, partial(_axis_words, LATENCY))
+    parts = _grid(
+        up, across.start, across.end, lambda power: _axis_words(LATENCY, float(f"{10**power:.2g}"))
+    )
     parts += _axis(across, up.start, lambda value: f"{value:g}", "seconds into the run")
-    for x, y, words, href in dots:
-        mark = element("circle", cx=across(x), cy=up(y), r=3, class_="query")
+    for (x, _, words, href), power in zip(dots, powers, strict=True):
+        mark = element("circle", cx=across(x), cy=up(power), r=3, class_="query")
         parts.append(point(mark, words, href))
-    says = f"Latency of {counted(len(dots), 'query', 'queries')}: up to {duration(high / 1000)}"
+    longest = duration(max(dot[1] for dot in dots) / 1000)
+    says = f"Latency of {counted(len(dots), 'query', 'queries')}: up to {longest}"
     return drawing(_WIDTH, _HEIGHT, parts, says, "latency")
 
 
