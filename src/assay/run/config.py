@@ -452,13 +452,14 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RunConfig":
-        """Read settings strictly; those that are younger than the run get their defaults."""
+        """Read settings strictly; those that are younger than the run get their defaults.
+
+        Raises `UsageError` for a wrong value, and `RunError` for what is no setting.
+        """
         try:
             return cls(**_current(values))
         except TypeError as error:
             raise RunError(f"was not written by this version of Assay: {error}") from None
-        except UsageError as error:
-            raise RunError(str(error)) from None
 
 
 _OLD_BM25 = ("k1", "b", "delta", "title_weight", "language", "stop_words")
@@ -598,8 +599,7 @@ def read_option_table(table: Mapping[str, Any], where: str, *others: str) -> dic
     for an unknown key or a value of the wrong type.
     """
     known = {setting.param: setting for setting in command_settings()}
-    own = {key: value for key, value in table.items() if key not in others}
-    return read_options(known, own, where, others)
+    return read_options(known, table, where, others)
 
 
 def named_target(name: str, folder: Path | None = None) -> tuple[str, dict[str, Any]] | None:

@@ -226,18 +226,19 @@ class OptionPart:
 def read_options(
     options: Mapping[str, Option], table: Mapping[str, Any], where: str, others: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The values in a table, each as its option has it; `others` are keys that it may have too.
+    """The values in a table, each as its option has it; keys of `others` are passed over.
 
     Raises `UsageError`, which names `where`, for an unknown key or a value of the wrong type.
     """
     found = {}
     for given, value in table.items():
         key = given.replace("-", "_")
-        if key not in options:
+        if key in options:
+            found[key] = options[key].read(value, f"{where} {given!r}")
+        elif given not in others:
             names = [*others, *options]
             hint = did_you_mean(key, names)
             raise UsageError(f"{where} {given!r} is not one of {', '.join(names)}{hint}")
-        found[key] = options[key].read(value, f"{where} {given!r}")
     return found
 
 
