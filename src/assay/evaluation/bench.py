@@ -1,19 +1,6 @@
 """`assay bench`: the runs of a suite as one piece of work that can be resumed, in one table.
 
-A suite says which targets to measure on which data sets:
-
-metric = "ndcg@10"            # the figure of the table; nDCG at top_k by default
-
-[options]                     # options of `assay eval`, for every run
-top_k = 10
-
-[targets]
-bm25 = "builtin:bm25"
-mine = { target = "rest:http://localhost:8080/search?q={query}", map = ["ids=hits[].id"] }
-
-[datasets]
-notes = "notes"
-papers = { dataset = "papers.zip", split = "dev", num_queries = 200 }
+A suite is a TOML file with the tables [targets], [datasets] and [options]: see `suites/quick.toml`.
 """
 
 import tomllib

@@ -1,7 +1,6 @@
 """Sends queries to a target: waits until it is ready, then asks, with limits and retries.
 
-Loading costs no points: the warm-up polls `/health/ready`, or sends one query that is neither timed
-nor scored until the agent stops saying that it is starting. A failed warm-up does not end the run.
+Loading costs no points: no time before the agent is ready is in a score or a latency.
 """
 
 import asyncio
@@ -303,8 +302,7 @@ async def warm_up(
 ) -> WarmUpRecord | None:
     """Wait until `agent`, which is open, can work, at most `config.warm_up` seconds.
 
-    `query` is what the untimed call asks, if there is one. None if there was nothing to wait for,
-    as with an agent in this process, or if warming up is turned off.
+    None if there is nothing to wait for, as with an agent in this process.
     """
     if config.warm_up == 0 or not isinstance(agent, ReportsReadiness):
         return None

@@ -1,11 +1,8 @@
 """The one way to run an evaluation, from settings to a compared report.
 
-run = await run_evaluation(config, dataset, out=Path("runs"))
-run = await run_evaluation(config, dataset, out=out, events=Events(message=print))
+run = await run_evaluation(config, dataset, out=Path("runs"), events=Events(message=print))
 
-The command line, `assay.evaluate`, the A2A evaluator, `assay bench` and the workers of a Ray
-cluster all call it, so that references, baselines, gates, listeners and messages are the same.
-`Evaluation` is what is settled before the first call: plan, ask, record, score, resume.
+The command line, `assay.evaluate`, the A2A evaluator, `assay bench` and Ray all call it.
 """
 
 import asyncio

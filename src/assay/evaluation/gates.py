@@ -1,7 +1,6 @@
 """Conditions on a run's figures that decide the exit code: `ndcg@5>=0.30`, `success_rate>=0.99`.
 
-A gate on a figure that a judge decides also says whether that judge was calibrated on the data. One
-such as `ndcg@10>=main-0.01` asks for non-inferiority to an earlier run: the 95% interval of the
+One such as `ndcg@10>=main-0.01` asks for non-inferiority to an earlier run: the 95% interval of the
 paired difference must lie above the margin, not only the difference itself.
 """
 

@@ -1,8 +1,4 @@
-"""The leaderboard: targets in order, with the ranks that paired tests leave possible for each.
-
-A board holds runs that were asked the same queries on the same data and measured in one way; each
-track, sample and number of documents has its own board.
-"""
+"""The leaderboard: targets in order, with the ranks that paired tests leave possible for each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,25 +30,18 @@ class BoardPlace:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Targets that compare, best first.
-
-    `silent` are targets that answered nothing, and have no place. `left_out` counts those beyond
-    RANKED_LIMIT.
-    """
+    """Targets that compare, best first; the `silent` answered nothing, and have no place."""
 
     figure: str
     places: Sequence[BoardPlace]
     silent: Sequence[str] = ()
-    left_out: int = 0
+    left_out: int = 0  # those beyond RANKED_LIMIT
 
 
 def make_boards(folder: Path, points: Sequence[RunLine], figure: str = "") -> list[Board]:
-    """Every board that runs on one data set and split allow; whole sets before samples.
+    """Every board that runs under `folder` allow, by `figure` or by the headline of each run.
 
-    Parameters:
-        folder: where the runs are.
-        points: the newest run of each target, for each kind of run that compares, oldest first.
-        figure: what to rank by; empty for the headline metric of each run.
+    `points` are the newest run of each target, for each kind of run that compares, oldest first.
     """
     groups: dict[tuple[object, ...], list[RunLine]] = {}
     for point in points:

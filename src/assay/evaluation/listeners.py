@@ -4,11 +4,7 @@ with RunListeners(["otel", MyListener()], say=print) as listeners:
     listeners.started(folder)
     listeners.finished(run)
 
-A listener has `on_start` and `on_finish`, and `on_fail` if it likes. `--listener` names one that
-Assay brings, an entry point of the group `assay.listeners`, or `module:Class`.
-
-A run never fails because of a listener: what it raises is reported, and one that does not return
-within a minute is left behind.
+A run never fails because of a listener, and waits at most a minute for one.
 """
 
 import threading

@@ -1,10 +1,9 @@
 """The shards of one evaluation: run on a Ray cluster, and merged into one run.
 
-config = merged_config(shards)
-run = await merge(shards, config, dataset, Path("runs"))
+run = await merge(shards, merged_config(shards), dataset, Path("runs"))
 
-The calls of all shards are written into a new run in the order of the undivided plan and scored
-from there, so every figure equals the undivided run's to the last digit.
+The calls of all shards are scored in the order of the undivided plan, so every figure equals the
+undivided run's to the last digit.
 """
 
 import asyncio

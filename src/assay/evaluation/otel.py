@@ -1,11 +1,7 @@
 """`--listener otel`: every question of a run as an OpenTelemetry trace, sent when the run ends.
 
-    OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 assay eval app --listener otel
-
-The root span is the question, a retrieval span each search, and every score of the question is a
-`gen_ai.evaluation.result` event. Attributes are those of OpenTelemetry's GenAI conventions and of
-OpenInference, so that Langfuse, Phoenix and others read them without an adapter, and so does
-`assay score`. A private run sends ids and scores, and no text.
+Attributes are those of OpenTelemetry's GenAI conventions and of OpenInference, so that Langfuse,
+Phoenix and `assay score` read them. A private run sends ids and scores, and no text.
 """
 
 import asyncio

@@ -6,8 +6,7 @@
         session.steps                              # what it searched for, in order
 
 One address serves REST (`/q/TOKEN/search`) and MCP (`/q/TOKEN/mcp`), with a token for each attempt
-at a question, so that concurrent questions stay apart. An agent whose tool address is fixed uses
-`/search` or `/mcp`: its searches are attributed by their W3C trace, or by asking one at a time.
+at a question, so that concurrent questions stay apart.
 """
 
 import asyncio
@@ -100,19 +99,13 @@ _Search = Callable[[], Awaitable[tuple[Any, AgentAnswer]]]
 class SearchRecorder:
     """Answers searches from `tool`, and remembers them for the question they belong to.
 
-    Parameters:
-        tool: the open target that searches; None if searches are recorded elsewhere.
-        dataset: has titles and texts of the documents that the tool finds.
-        url: the address that agents are given.
-
-    `announces` is False for an agent that refuses the fields with the address; `unattributed`
-    counts searches that belong to no question.
+    `tool` is None if searches are recorded elsewhere; `url` is the address that agents are given.
     """
 
     def __init__(self, tool: Agent | None, dataset: Dataset, url: str = "") -> None:
         self.tool, self.url = tool, url
-        self.announces = True
-        self.unattributed = 0
+        self.announces = True  # False if the agent refuses the fields with the address
+        self.unattributed = 0  # searches that belong to no question
         self._dataset = dataset
         self._open: dict[str, SearchSession] = {}
         self._last: dict[AskKey, tuple[SearchStep, ...]] = {}

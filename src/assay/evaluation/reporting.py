@@ -1,8 +1,6 @@
 """From the calls of a run to its report: figures, rows, answers and the page.
 
-Rows go to disk and into the page as they are made, so that a run of 100,000 queries needs no
-memory for them, and nothing that was just written is read back. What stays in memory is a few
-figures for each query, and the distinct ids that were returned; no ranking does.
+Rows go to disk and into the page as they are made: a run of 100,000 queries keeps no row in memory.
 """
 
 from collections import Counter

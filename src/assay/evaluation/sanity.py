@@ -1,8 +1,7 @@
 """Sanity checks of a finished run: figures that are computed correctly and still mislead.
 
-A score of 0 because ids have a prefix, a recall that ends where the agent cuts its list, answers
-that belong to another query: the metrics cannot tell these from a bad agent. What is found is in
-`warnings` of the report, from every driver.
+Ids with a prefix, lists that are cut short, or answers to another query: the metrics cannot tell
+these from a bad agent. What is found is in `warnings` of the report.
 """
 
 import shlex

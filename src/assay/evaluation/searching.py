@@ -1,10 +1,7 @@
 """From the recorded searches of a run to what they were worth.
 
-    rows = await measure_searches(calls, tool=recorder.tool)  # replays some searches on the tool
-    report = summarize_searches(calls, rows)                  # needs nothing but the run
-
-What needs the tool is kept in `searches.jsonl`, so that a finished run or its shards can be
-reported again without it.
+rows = await measure_searches(calls, tool=recorder.tool)  # replays some searches on the tool
+report = summarize_searches(calls, rows)                  # needs nothing but the run
 """
 
 import asyncio
@@ -276,12 +273,7 @@ def summarize_searches(
     unattributed: int = 0,
     right: Mapping[str, bool | None] | None = None,
 ) -> SearchReport:
-    """The section of the report, from the calls and their rows.
-
-    Parameters:
-        unattributed: searches that belong to no question.
-        right: whether each answer of the first trial is right, with answers.
-    """
+    """The section of the report; `right` says of each answer of the first trial if it is right."""
     rows, seed = list(rows), searched.config.seed
     trials = [searched.calls_of(trial) for trial in searched.config.trials]
     first, calls = trials[0], [call for trial in trials for call in trial]
