@@ -208,13 +208,16 @@ def evaluate_on_cluster(
     try:
         shared = cluster.share(dataset)
         for place, result in cluster.map(run_shard, [(part, shared) for part in parts]):
-            run = result if isinstance(result, AssayError) else unpack_run(result, out)
-            if isinstance(run, AssayError):
-                failed[place] = str(run)
-            elif (state := run.read_report().state) == RunState.COMPLETE:
-                done[place] = run
+            if isinstance(result, AssayError):
+                failed[place] = str(result)
             else:
-                failed[place] = f"it is {state}"
+                with ZipFile(io.BytesIO(result)) as archive:
+                    run = RunFolder(out / Path(archive.namelist()[0]).parts[0])
+                    archive.extractall(out)  # which writes nothing outside of it, and no links
+                if (state := run.read_report().state) == RunState.COMPLETE:
+                    done[place] = run
+                else:
+                    failed[place] = f"it is {state}"
             events.progress("shards on Ray", len(done) + len(failed), shards)
     except TargetError as error:  # the cluster itself is gone: what is here need not be done again
         failed |= {one: str(error) for one in range(shards) if one not in done | failed}
@@ -248,12 +251,3 @@ def run_shard(config: RunConfig, dataset: Dataset) -> bytes:
             for path in sorted(run.folder.path.rglob("*")):
                 archive.write(path, path.relative_to(run.folder.path.parent))
         return packed.getvalue()
-
-
-def unpack_run(packed: bytes, out: Path) -> RunFolder:
-    """Write the run that `run_shard` returned under `out`."""
-    out.mkdir(parents=True, exist_ok=True)
-    with ZipFile(io.BytesIO(packed)) as archive:
-        name = Path(archive.namelist()[0]).parts[0]
-        archive.extractall(out)  # which writes nothing outside of it, and no links
-    return RunFolder(out / name)

@@ -22,7 +22,7 @@ from assay.metrics.describe import similar_pairs
 from assay.metrics.metric import MRR, Metric, Precision, Recall
 from assay.metrics.scoring import KINDS, Kind, Scores, Violations, score_rankings
 from assay.metrics.searches import list_agreement, split_variance
-from assay.metrics.statistics import SampleSummary, below, summarize
+from assay.metrics.statistics import below, summarize
 from assay.report.html import QueryFigures, render_run
 from assay.report.numbers import figure
 from assay.run.answers import AnswersReport, BadId, ViolationCount
@@ -190,18 +190,6 @@ class _Results:
             )
 
 
-def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
-    """Positions of the queries that are not near-duplicates of a train query.
-
-    A system that learned from the train judgments must generalize there: it cannot have memorized
-    them. None if there is nothing to have learned from.
-    """
-    if split == "train" or "train" not in dataset.judgments:
-        return None
-    seen = {query_id for query_id, _ in similar_pairs(queries, dataset.queries_in("train"))}
-    return [place for place, query in enumerate(queries) if query.id not in seen]
-
-
 def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInputs) -> Report:
     """Write report, answers and page."""
     config, dataset = evaluation.config, evaluation.dataset
@@ -251,18 +239,8 @@ def _build_report(
 ) -> Report:
     """Every figure of a run."""
     config, dataset, scores = evaluation.config, evaluation.dataset, results.scores
-    spread = {
-        metric: _statistic(
-            summarize(scores.values[metric], seed=config.seed), scores.mean_ceiling(metric)
-        )
-        for metric in scores.metrics
-    }
+    spread = {metric: _statistic(results, metric) for metric in scores.metrics}
     latency = _latency(results)
-    unseen = None
-    if places := unseen_places(ranked, dataset, config.split):
-        # Skill, not memory: a learned system cannot have memorized these.
-        there = summarize(scores.values[scores.metrics[0]][places], seed=config.seed)
-        unseen = UnseenQueries(queries=there.n, mean=there.mean, low=there.low, high=there.high)
     rankable = {query.id for query in dataset.queries_in(config.split)}
     judged = set[str]().union(*judgments_of(dataset, config, ranked).values())
     known = dataset.corpus_ids
@@ -276,7 +254,7 @@ def _build_report(
         state=found.state,
         summary=_summary(results, spread, config, latency, found.seconds),
         metrics={metric.slug: statistic.mean for metric, statistic in spread.items()},
-        unseen_queries=unseen,
+        unseen_queries=_unseen_queries(results, ranked),
         gates=[],
         statistics={metric.slug: statistic for metric, statistic in spread.items()},
         failures=dict(sorted(results.failures.items())),
@@ -375,7 +353,9 @@ def _summary(
     )
 
 
-def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
+def _statistic(results: _Results, metric: Metric) -> Statistic:
+    summary = summarize(results.scores.values[metric], seed=results.config.seed)
+    ceiling = results.scores.mean_ceiling(metric)
     return Statistic(
         mean=summary.mean,
         low=summary.low,
@@ -387,6 +367,24 @@ def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
         ceiling=ceiling,
         share_of_ceiling=summary.mean / ceiling if ceiling else 0.0,
     )
+
+
+def _unseen_queries(results: _Results, ranked: Sequence[Query]) -> UnseenQueries | None:
+    """The headline of the queries that are not near-duplicates of a train query.
+
+    Skill, not memory: a system that learned from the train judgments cannot have memorized these.
+    None if there is nothing to have learned from.
+    """
+    if results.config.split == "train" or "train" not in results.dataset.judgments:
+        return None
+    train = results.dataset.queries_in("train")
+    seen = {query_id for query_id, _ in similar_pairs(ranked, train)}
+    places = [place for place, query in enumerate(ranked) if query.id not in seen]
+    if not places:
+        return None
+    values = results.scores.values[results.metrics[0]][places]
+    found = summarize(values, seed=results.config.seed)
+    return UnseenQueries(queries=found.n, mean=found.mean, low=found.low, high=found.high)
 
 
 def _latency(results: _Results) -> Latency:
