@@ -68,7 +68,7 @@ _SEARCH_FIGURE = re.compile(
 
 CORRECTNESS = "correctness"
 NUGGETS = "nuggets"
-_BY_PARTS = ("judged_faithfulness",)
+_BY_SENTENCES = "judged_faithfulness"
 _NEVER = (
     "no labels calibrate the judge {judge} for {name}, which it decides by single sentences; "
     "write a criterion about it, which labels can calibrate (--criteria)"
@@ -315,14 +315,6 @@ def figure_calibration(
 
     `questions` are the texts of the data's questions, on which it must have been calibrated.
     """
-    if name == CORRECTNESS or name in OUTCOME_METRICS:
-        kind = CORRECTNESS
-    elif name in NUGGET_METRICS:
-        kind = NUGGETS
-    elif name in JUDGED_METRICS or name.startswith(CRITERION_PREFIX):
-        kind = name
-    else:
-        return None
     if not config.judge:
         return None
     from assay.answers import criteria, nuggets
@@ -331,20 +323,21 @@ def figure_calibration(
     from assay.llm.prompt import load_prompt
     from assay.llm.providers.opening import open_model
 
-    model = config.judge
+    kind, model, prompts = name, config.judge, tuple[str, ...]()
+    votes = config.judge_set.votes + config.judge_set.votes % 2
     with suppress(AssayError):  # a caller's own judge; a missing key is reported elsewhere
         model = open_model(config.judge).name
-    if kind in _BY_PARTS:
-        return CalibrationStatus(False, _NEVER.format(judge=model, name=kind))
-    votes, prompts = config.judge_set.votes + config.judge_set.votes % 2, tuple[str, ...]()
-    if kind == CORRECTNESS:
-        prompts = correctness_prompts(votes)
-    elif kind == NUGGETS:
-        prompts = (load_prompt(nuggets.PROMPT).id,)
-    elif kind.startswith(CRITERION_PREFIX) and config.criteria:
-        votes = criteria.VOTES
-        asked = criteria.read_criteria(Path(config.criteria))
-        prompts = next((each.prompts for each in asked if each.metric == kind), ())
+    if name == CORRECTNESS or name in OUTCOME_METRICS:
+        kind, prompts = CORRECTNESS, correctness_prompts(votes)
+    elif name in NUGGET_METRICS:
+        kind, prompts = NUGGETS, (load_prompt(nuggets.PROMPT).id,)
+    elif name.startswith(CRITERION_PREFIX) and config.criteria:
+        votes, asked = criteria.VOTES, criteria.read_criteria(Path(config.criteria))
+        prompts = next((each.prompts for each in asked if each.metric == name), ())
+    elif name == _BY_SENTENCES:
+        return CalibrationStatus(False, _NEVER.format(judge=model, name=name))
+    else:
+        return None
     file = config.judge_set.calibration
     known = read_calibrations(Path(file)) if file else []
     return calibration_status(known, kind, model, votes, prompts, questions)
@@ -364,7 +357,7 @@ def require_calibrated(
             label = "; label some answers of this data and pass --judge-set calibration=FILE"
             raise UsageError(
                 f"gate {gate.text!r} is refused by --judge-set require_calibrated: {status.words}"
-                + ("" if gate.name in _BY_PARTS else label)
+                + ("" if gate.name == _BY_SENTENCES else label)
             )
 
 
