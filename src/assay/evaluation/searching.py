@@ -8,8 +8,8 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,7 +20,7 @@ from assay.data.dataset import Dataset, Query
 from assay.data.text_file import archive_files, json_lines, plain_file
 from assay.data.traces import read_spans, span_rows, trace_steps
 from assay.errors import AgentFailure, DataError
-from assay.evaluation.plan import metrics_for
+from assay.evaluation.plan import judgments_of, metrics_for
 from assay.metrics.metric import nDCG
 from assay.metrics.scoring import Scores, score_rankings
 from assay.metrics.searches import SEARCH_FIGURES, Groups, Trajectory, best_order, found_share
@@ -129,38 +129,26 @@ class SearchedCalls:
 
     def losses(self, calls: Sequence[Call]) -> dict[str, tuple[float, float]]:
         """Search loss and selection loss of each question: together they are 1 - nDCG."""
-        top_k = self.config.top_k
-        judged = self.dataset.judgments_in(self.config.split)
-        asked = [call.query_id for call in calls if call.query_id in judged]
-        judgments = {query_id: judged[query_id] for query_id in asked}
-        metric = nDCG @ top_k
-
-        def ndcg(rankings: Mapping[str, Sequence[str]]) -> dict[str, float]:
-            known = self.dataset.corpus_ids
-            found = score_rankings(rankings, judgments, [metric], known=known, top_k=top_k)
-            return found.by_query(metric)
-
-        own = ndcg({call.query_id: call.doc_ids for call in calls})
+        metric, top_k, known = nDCG @ self.config.top_k, self.config.top_k, self.dataset.corpus_ids
+        judgments = judgments_of(self.dataset, self.config, self.asked)
+        score = partial(score_rankings, metrics=[metric], known=known, top_k=top_k)
+        own = score({call.query_id: call.doc_ids for call in calls}, judgments).by_query(metric)
         best = {}
         for call in calls:
             # What is returned without having been shown counts as seen: no loss is negative.
             seen = [*self.trajectory(call).seen, *call.doc_ids[:top_k]]
             best[call.query_id] = best_order(seen, judgments.get(call.query_id, {}))
-        reachable = ndcg(best)
+        reachable = score(best, judgments).by_query(metric)
         return {id: (1 - reachable[id], reachable[id] - own[id]) for id in own}
 
 
-@dataclass
 class _Replay:
     """Searches on the tool, each once; one that fails is None, and says nothing."""
 
-    tool: Agent
-    concurrency: int
-    timeout: float
-    _known: dict[tuple[str, int], "asyncio.Task[Ids | None]"] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._free = asyncio.Semaphore(self.concurrency)
+    def __init__(self, tool: Agent, config: RunConfig) -> None:
+        self._tool, self._timeout = tool, config.timeout
+        self._free = asyncio.Semaphore(config.concurrency)
+        self._known: dict[tuple[str, int], asyncio.Task[Ids | None]] = {}
 
     async def search(self, query: str, top_k: int) -> "Ids | None":
         """The ids that the tool finds, best first, each once."""
@@ -181,8 +169,8 @@ class _Replay:
     async def _ask(self, query: str, top_k: int) -> "Ids | None":
         async with self._free:
             try:
-                async with asyncio.timeout(self.timeout):
-                    answer = await self.tool.ask(query, top_k)
+                async with asyncio.timeout(self._timeout):
+                    answer = await self._tool.ask(query, top_k)
             except (AgentFailure, TimeoutError):
                 return None
         return tuple(dict.fromkeys(answer.doc_ids[:top_k]))
@@ -194,11 +182,10 @@ async def measure_searches(searched: SearchedCalls, tool: Agent | None) -> list[
     With the tool, the plain question is asked once for the loop gain, and missing documents are
     looked for; without it, as with searches that an agent only reports, both are left out.
     """
-    config = searched.config
-    replay = None if tool is None else _Replay(tool, config.concurrency, config.timeout)
+    replay = None if tool is None else _Replay(tool, searched.config)
     texts = {query.id: query.text for query in searched.asked}
     values: dict[str, dict[str, list[float]]] = {query_id: {} for query_id in texts}
-    for trial in config.trials:
+    for trial in searched.config.trials:
         calls = searched.calls_of(trial)
         losses = searched.losses(calls)
         plain: Sequence[Ids | None] = [None] * len(calls)
