@@ -68,6 +68,8 @@ _SEARCH_FIGURE = re.compile(
 
 CORRECTNESS = "correctness"
 NUGGETS = "nuggets"
+# Earlier runs that are read to find one that compares: each may have 100,000 rows.
+_MAX_OPENED = 20
 _BY_SENTENCES = "judged_faithfulness"
 _NEVER = (
     "no labels calibrate the judge {judge} for {name}, which it decides by single sentences; "
@@ -412,7 +414,7 @@ def with_reference(
         left_out = f" and {len(evaluation.gates) - len(gates)} gates" if config.gates else ""
         say(f"warning: no run of {config.compare_to!r} yet: no comparison{left_out} in this run")
         return replace(evaluation, gates=gates)
-    opened = (_open_reference(folder, evaluation) for folder in folders)
+    opened = (_open_reference(folder, evaluation) for folder in folders[:_MAX_OPENED])
     first = next(opened)
     reference = next((each for each in chain([first], opened) if not each.problem), first)
     if reference.problem:
