@@ -196,9 +196,8 @@ def run_suite(
     scores: dict[tuple[str, str], Mapping[str, float]] = {}
     for (dataset, system), planned in suite.cells.items():
         config = replace(planned, tags=(f"bench={folder.name}",))
-        cell = BenchCell(system=system, dataset=dataset)
+        cell, made = BenchCell(system=system, dataset=dataset), earlier.get(config)
         try:
-            made = earlier.get(config)
             if made is not None and made.state() == RunState.COMPLETE:
                 run = Run(made, made.read_report())
             elif any(each.state == RunState.INTERRUPTED for each in cells):
@@ -208,9 +207,9 @@ def run_suite(
                 run = run_cell(config, made)
             if run is not None:
                 cell = _measured(cell, run, suite.metric)
-            if run is not None and cell.mean is not None:
-                by_query = {row.query_id: row.score(suite.metric) for row in run.rows()}
-                scores[system, dataset] = by_query
+                if cell.mean is not None:
+                    rows = ((row.query_id, row.score(suite.metric)) for row in run.rows())
+                    scores[system, dataset] = dict(rows)
         except AssayError as error:
             say(f"{system} on {dataset}: {error}")
             cell = cell.model_copy(update={"error": str(error)})
