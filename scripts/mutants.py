@@ -58,7 +58,7 @@ AREAS = {
         ("tests/metrics", "tests/parity"),
     ),
     "run folder": Area(
-        ("run/calls.py", "run/folder.py", "run/report_file.py"),
+        ("run/calls.py", "run/folder.py"),
         (
             # Not those that start processes: what they execute, no coverage sees.
             *("tests/run/test_calls.py", "tests/run/test_folder.py", "tests/run/test_listing.py"),

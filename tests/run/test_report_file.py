@@ -10,7 +10,7 @@ from tests.conftest import MakeDataset
 import assay
 from assay import Run
 from assay.errors import RunError
-from assay.run.report_file import (
+from assay.run.folder import (
     ReportWriter,
     find_query_row,
     read_query_rows,
@@ -49,7 +49,7 @@ def test_the_figures_are_found_wherever_a_block_ends(
     run: Run, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What follows them is no JSON: whoever read it would fail."""
-    monkeypatch.setattr("assay.run.report_file._BLOCK", block)
+    monkeypatch.setattr("assay.run.folder._BLOCK", block)
     content = run.folder.report_file.read_bytes()
     start = content.index(b'"per_query_results": [')
     run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [\n{ nonsense')

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from assay.run.listing import described_settings, distinguish
 from assay.run.models import RunHeader
-from assay.run.title import described_settings, distinguish
 
 
 def header(

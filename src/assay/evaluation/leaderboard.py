@@ -8,9 +8,8 @@ from pathlib import Path
 
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.statistics import Estimate, compare_strata, holm
-from assay.run.folder import RunFolder
+from assay.run.folder import RunFolder, read_query_rows
 from assay.run.listing import RunLine, compared_by
-from assay.run.report_file import read_query_rows
 
 ALPHA = 0.05
 RANKED_LIMIT = 30  # Targets of one board: every pair of them is tested

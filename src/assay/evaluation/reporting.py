@@ -28,7 +28,7 @@ from assay.report.numbers import figure
 from assay.run.answers import AnswersReport, BadId, ViolationCount
 from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
-from assay.run.folder import RunFolder
+from assay.run.folder import ReportWriter, RunFolder
 from assay.run.models import (
     FORMAT,
     LabelCoverage,
@@ -46,7 +46,6 @@ from assay.run.models import (
     TrialsReport,
     UnseenQueries,
 )
-from assay.run.report_file import ReportWriter
 from assay.targets.chunks import suggest_separator
 from assay.text import respelled
 

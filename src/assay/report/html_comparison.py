@@ -31,8 +31,8 @@ from assay.report.html import (
     slices_of,
 )
 from assay.run.comparison import ComparedRun
+from assay.run.listing import distinguish
 from assay.run.models import Comparison, ReportFigure
-from assay.run.title import distinguish
 
 COMPARE_TABS: Mapping[str, str] = {
     "queries": "Queries",

@@ -12,6 +12,7 @@ from assay.metrics.metric import MRR, Judged, Recall, nDCG, parse_metric
 from assay.metrics.scoring import score_rankings
 from assay.metrics.statistics import PairedResult, compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
+from assay.run.listing import distinguish
 from assay.run.models import (
     AnswerRow,
     ChangedQuery,
@@ -23,7 +24,6 @@ from assay.run.models import (
     RunState,
     is_answered,
 )
-from assay.run.title import distinguish
 
 _ANSWER_FIGURES = (
     "correctness",

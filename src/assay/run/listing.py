@@ -24,15 +24,14 @@ from assay.metrics.metric import parse_metric
 from assay.metrics.statistics import Estimate, student_t
 from assay.net.json import is_extreme
 from assay.net.redact import printable
-from assay.run.folder import RunFolder
+from assay.run.config import settings
+from assay.run.folder import RunFolder, read_scores
 from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState
-from assay.run.report_file import read_scores
-from assay.run.title import COST_TAG, described_settings, differing
 from assay.text import parse_time
 
 # Figures of a run that are not scores. The cost is a tag: only its operator knows what an agent
 # costs.
-LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, "judge_cost_usd"
+LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", "cost_usd", "judge_cost_usd"
 MAX_SCORES = 5000  # queries of a run whose scores are kept: more would make a list large
 _LATEST = 2.0**33  # the year 2242; a foreign header may have a date that no calendar holds
 
@@ -529,3 +528,86 @@ def _reasons(before: RunLine, after: RunLine, figure: str) -> Iterator[str]:
         yield f"shard {after.shard[0] + 1} of {after.shard[1]}"
     if _is_of_answers(figure) and before.answers_by != after.answers_by:
         yield "answers are measured in another way"
+
+
+# --- names of runs, made of what differs between them ---------------------------------------------
+
+_MAX_LENGTH = 60
+_MAX_FACTS = 4
+# What cannot change a score, or is said in another way.
+_SAMPLE = ("top_k", "num_queries", "seed")
+_NOT_SETTINGS = frozenset(
+    {"target", "dataset", "columns", "label", "tags", "note", "compare_to", "baseline", "gates"}
+    | {"concurrency", "timeout", "retries", "warm_up", "private", "track"}
+    | {"allow_first_run", "fail_on_regression", *_SAMPLE}
+)
+
+
+def distinguish(headers: Sequence[RunHeader]) -> list[str]:
+    """A name for each run, different for each: its target, and in brackets what else differs.
+
+    That is label, branch, tags, sample and settings, between runs of one target; then the commit,
+    and the time only if nothing else tells two apart.
+    """
+    targets, every = [h.target.title for h in headers], [_facts(header) for header in headers]
+    chosen = []
+    for target, facts in zip(targets, every, strict=True):
+        alike = [other for name, other in zip(targets, every, strict=True) if name == target]
+        words = [facts[name] for name in differing(alike) if facts.get(name)]
+        chosen.append(words[:_MAX_FACTS])
+    commits = [header.repository.short_commit for header in headers]
+    times = [header.started[:19].replace("T", " ") for header in headers]
+    processes = [f"process {header.process}" for header in headers]
+    for last in (commits, times, processes):
+        names = [(target, *words) for target, words in zip(targets, chosen, strict=True)]
+        for place, name in enumerate(names):
+            if len({fact for other, fact in zip(names, last, strict=True) if other == name}) > 1:
+                chosen[place] = [*chosen[place], *filter(None, [last[place]])]
+    shown = zip(targets, map(", ".join, chosen), strict=True)
+    return [f"{target} ({words})" if words else target for target, words in shown]
+
+
+def differing(every: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of the facts that are not the same in all runs."""
+    names = dict.fromkeys(name for facts in every for name in facts)
+    found = [name for name in names if len({facts.get(name, "") for facts in every}) > 1]
+    # What the retriever recorded says the same as the options that were given, in other words.
+    if any(name in settings() and name not in _NOT_SETTINGS for name in found):
+        found = [name for name in found if not name.startswith("retriever ")]
+    return found
+
+
+def _facts(header: RunHeader) -> dict[str, str]:
+    found = {"label": _cut(header.label or ""), "branch": _cut(header.repository.branch or "")}
+    tags = sorted(header.tags.items())
+    found |= {f"tag {key}": f"{key}={_cut(value)}" for key, value in tags if key != COST}
+    found |= {name: _setting(name, header) for name in _SAMPLE} | described_settings(header)
+    found.pop("agent", None)
+    track = "" if header.track == "undeclared" else f"{header.track} track"
+    version = found.pop("assay", "")
+    return {**found, "track": track, "assay": version}
+
+
+def described_settings(header: RunHeader) -> dict[str, str]:
+    """What may change the scores of a target, by name: settings, retriever, the agent's version."""
+    names = [name for name in settings() if name not in _NOT_SETTINGS]
+    found = {name: _setting(name, header) for name in names}
+    found |= {f"retriever {k}": f"{k} {_cut(str(v))}" for k, v in (header.retriever or {}).items()}
+    found["embedder"] = f"embedder {header.embedder}" if header.embedder else ""
+    found["agent"] = header.target.agent or ""
+    version = header.versions.get("agent-assay", "")
+    found["assay"] = f"assay {version}" if version else ""
+    return {name: words for name, words in found.items() if words}
+
+
+def _setting(name: str, header: RunHeader) -> str:
+    setting, value = settings()[name], getattr(header.config, name)
+    if value == setting.default:
+        return f"{setting.flag} {value}" if setting.kind in (int, float) and value else ""
+    if setting.kind is bool:
+        return setting.flag if value else setting.negative_flag
+    return f"{setting.flag} {_cut(setting.format(value).replace(chr(10), ' '))}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
