@@ -21,8 +21,9 @@ from assay.answers.faithfulness import answer_relevance, faithfulness
 from assay.answers.judge import Judge
 from assay.answers.statements import abstained
 from assay.labels.reference_writing import SELECTED
+from assay.llm.providers.opening import CachedProvider
 from assay.pytest_plugin import RagCase, RagTestData
-from assay.pytest_plugin.fixtures import EvaluationLLM, RecordAnswer
+from assay.pytest_plugin.fixtures import RecordAnswer
 
 MEAN_FAITHFULNESS = 0.7
 FLOOR = 0.5
@@ -33,7 +34,7 @@ pytestmark = [pytest.mark.rag, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 async def test_answer_correctness(
     rag_case: RagCase,
-    evaluation_llm: EvaluationLLM,
+    evaluation_llm: CachedProvider,
     ask_for_answer: AskForAnswer,
     rag_record: RecordAnswer,
 ) -> None:

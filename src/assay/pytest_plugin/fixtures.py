@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from anyio.from_thread import BlockingPortal
 
-    from assay.llm.providers.provider import LLMProvider
+    from assay.llm.providers.opening import CachedProvider
     from assay.net.json import JsonObject
     from assay.nextcloud.client import NotesClient
     from assay.pytest_plugin.sampling_client import SamplingClient
@@ -92,25 +92,6 @@ class LoopProxy:
 
     def __repr__(self) -> str:
         return repr(self._thing)
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationLLM:
-    """An `LLMProvider`, which may also be called with a prompt alone."""
-
-    provider: "LLMProvider"
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.provider.name
-
-    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        """The model's reply to a prompt."""
-        return await self.provider.generate(prompt, max_tokens)
-
-    async def __call__(self, prompt: str) -> str:
-        return await self.generate(prompt)
 
 
 @pytest.fixture(scope="session")
@@ -249,7 +230,7 @@ def mcp_sampling_client(
 
 
 @pytest.fixture(scope="session")
-def evaluation_llm(assay_loop: SessionLoop, assay_settings: Settings) -> Iterator[EvaluationLLM]:
+def evaluation_llm(assay_loop: SessionLoop, assay_settings: Settings) -> Iterator["CachedProvider"]:
     """The model that judges, separate from the one that answers: `await evaluation_llm(prompt)`."""
     from assay.llm.providers.opening import open_provider
 
@@ -261,7 +242,7 @@ def evaluation_llm(assay_loop: SessionLoop, assay_settings: Settings) -> Iterato
         )
     with user_errors():
         provider = open_provider(assay_settings.model)
-    yield EvaluationLLM(provider)
+    yield provider
     assay_loop.run(provider.close)
 
 

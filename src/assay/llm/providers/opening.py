@@ -123,6 +123,10 @@ class CachedProvider:
         """The text of the reply."""
         return (await self.complete(prompt, max_tokens)).text
 
+    async def __call__(self, prompt: str) -> str:
+        """`await evaluation_llm(prompt)`, as tests of answers ask their judge."""
+        return await self.generate(prompt)
+
     async def complete(self, prompt: str, max_tokens: int = 100) -> Completion:
         """The reply, without what a reasoning model thought, with its usage and why it ended."""
         key = ReplyCache.key(self._model.identity, prompt, max_tokens)
