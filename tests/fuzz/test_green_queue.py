@@ -107,6 +107,7 @@ class GreenQueue(RuleBasedStateMachine):
             to_spec=lambda name, *_: EvaluationSpec(RunConfig(name), False, ()),
             render_report=mock.Mock(return_value=""),
             log_exception=mock.Mock(),
+            A2AAgent=lambda *_: mock.Mock(findings=()),
         )
         self.patches.start()
         self._open_queue()
@@ -119,7 +120,6 @@ class GreenQueue(RuleBasedStateMachine):
             "tiny",
             running=RUNNING,
             waiting=WAITING,
-            open_agent=lambda _url: mock.Mock(findings=()),
         )
         self.jobs: list[tuple[EvaluationJob, FakeEvaluation]] = []
         self.ended: dict[str, JobState] = {}

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from tests.serve.serving import loads
@@ -10,6 +11,7 @@ from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import silent
+from assay.serve.green import jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.readiness import Loading
 from assay.targets.protocol import AgentAnswer, AgentInfo
@@ -40,9 +42,10 @@ class Failing:
 
 async def evaluate(agent: Any, tiny: Dataset, out: Path) -> EvaluationJob:
     loading = Loading(lambda: loads(tiny)(silent))
-    queue = JobQueue(loading, out, UNRESTRICTED, "tiny", 2, open_agent=lambda _url: agent)
+    queue = JobQueue(loading, out, UNRESTRICTED, "tiny", 2)
     request = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
-    job = await queue.submit(request)
+    with mock.patch.object(jobs, "A2AAgent", return_value=agent):
+        job = await queue.submit(request)
     assert [state async for state in job.updates(600)][-1].is_final
     await queue.close()
     return job

@@ -28,17 +28,24 @@ _MORE = "see the server's log"
 
 
 class Loading(Generic[Loaded]):
-    """A value that loads in the background: requests wait for it, `/health/ready` reports it."""
+    """A value that loads in the background: requests wait for it, `/health/ready` reports it.
+
+    `value` is None until it is loaded; `status` is `loading`, `ready`, or `failed: ...` with a
+    message that is safe to show; `stage` is the current step, how much is done, and how much of it
+    there is.
+    """
 
     def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
         self._load = load
         self._task: asyncio.Task[Loaded] | None = None
-        # The current step, how much of it is done, and how much there is.
+        self.value: Loaded | None = None
+        self.status = "loading"
         self.stage: tuple[str, int, int | None] | None = None
 
     def start(self) -> asyncio.Task[Loaded]:
         """Begin to load, unless that is going on or done; needs a running event loop."""
         if self._task is None or (self._task.done() and self.value is None):
+            self.status = "loading"
             self._task = asyncio.create_task(self._run())
         return self._task
 
@@ -46,23 +53,6 @@ class Loading(Generic[Loaded]):
         """The value, as soon as it is loaded. Raises why loading failed, without paths and
         addresses, which are in the log alone."""
         return await asyncio.shield(self._task or self.start())
-
-    @property
-    def value(self) -> Loaded | None:
-        """What was loaded; None before that, and after a failure."""
-        if self._task is None or not self._task.done() or self._task.cancelled():
-            return None
-        return self._task.result() if self._task.exception() is None else None
-
-    @property
-    def status(self) -> str:
-        """`loading`, `ready`, or `failed: ...` with a message that is safe to show."""
-        if self._task is None or not self._task.done():
-            return "loading"
-        error = None if self._task.cancelled() else self._task.exception()
-        if error is None:
-            return "ready"
-        return f"failed: {error}" if isinstance(error, AssayError) else "failed"
 
     def note(self, what: str, done: int, total: int | None) -> None:
         """A `Progress` callback for `load`; may be called from a thread."""
@@ -76,14 +66,19 @@ class Loading(Generic[Loaded]):
 
     async def _run(self) -> Loaded:
         try:
-            return await self._load()
+            self.value = await self._load()
         except Exception as error:
             known = missing_extra(error) if isinstance(error, ImportError) else error
             if not isinstance(known, AssayError):
+                self.status = "failed"
                 log_exception(_logger, "loading failed", error)
                 raise
+            message = f"{redact_places(str(known))} ({_MORE})"
+            self.status = f"failed: {message}"
             log_exception(_logger, "loading failed", error, **_where(known))
-            raise SearchError(f"{redact_places(str(known))} ({_MORE})") from error
+            raise SearchError(message) from error
+        self.status = "ready"
+        return self.value
 
 
 def _where(error: AssayError) -> dict[str, str]:

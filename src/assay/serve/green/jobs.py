@@ -7,7 +7,7 @@ import asyncio
 import logging
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -180,7 +180,6 @@ class JobQueue:
         policy: which addresses may be evaluated.
         source: the name or path of the data set, as a run records it.
         concurrency: how many queries of one evaluation are in flight at once.
-        open_agent: makes the client of the agent at an address, in place of `A2AAgent`.
     """
 
     def __init__(
@@ -193,7 +192,6 @@ class JobQueue:
         *,
         running: int = MAX_RUNNING,
         waiting: int = MAX_WAITING,
-        open_agent: Callable[[str], A2AAgent] | None = None,
     ) -> None:
         self.loading = loading
         self._out = out
@@ -201,7 +199,6 @@ class JobQueue:
         self._source = source
         self._concurrency = concurrency
         self._limit = running + waiting
-        self._open_agent = open_agent
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
         self._jobs: dict[str, EvaluationJob] = {}
         self._closed = False
@@ -224,10 +221,7 @@ class JobQueue:
             raise ServerUnavailable("too many evaluations in progress; try again later")
         for old_id in ended[:-KEPT]:
             del self._jobs[old_id]
-        if self._open_agent:
-            agent = self._open_agent(url)
-        else:
-            agent = A2AAgent(Target("a2a", url), OpenContext(dataset, policy=self._policy))
+        agent = A2AAgent(Target("a2a", url), OpenContext(dataset, policy=self._policy))
         job = EvaluationJob(job_id or str(uuid.uuid4()), spec, agent)
         self._jobs[job.id] = job
         job.future = self._threads.submit(job.run, dataset, self._out)
