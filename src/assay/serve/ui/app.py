@@ -95,7 +95,7 @@ def ui_app(
             *changing_routes(read_only=read_only),
             Route(LOGIN, show_login, methods=["GET"]),
             Route(LOGIN, log_in, methods=["POST"]),
-            Route(f"{_STATIC}/style.css", _style),
+            Route(f"{_STATIC}/style.css", lambda _: Response(style_sheet(), media_type="text/css")),
             Mount(_STATIC, StaticFiles(directory=Path(__file__).parent / "static")),
         ],
         lifespan=lifespan,
@@ -171,10 +171,6 @@ async def log_in(request: Request) -> Response:
     session = session_of(state.token)
     answer.set_cookie(COOKIE, session, httponly=True, samesite="lax", secure=secure)
     return answer
-
-
-def _style(_request: Request) -> Response:
-    return Response(style_sheet(), media_type="text/css")
 
 
 def _error(request: Request, error: Exception) -> Response:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from assay.data.dataset import Query
 from assay.errors import UsageError
-from assay.metrics.answer_values import JudgeCall
 from assay.report.html import EXCERPT, QueryLine, RunPage, kind_of, render_run
 from assay.report.html_comparison import (
     COMPARE_TABS,
@@ -20,11 +19,11 @@ from assay.report.html_comparison import (
     compare_page,
     render_compare_file,
 )
-from assay.run.calls import Call, CallLog
+from assay.run.calls import CallLog
 from assay.run.comparison import ComparedRun, compare_with_each
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
-from assay.run.models import AnswerRow, QueryRow, RunState
+from assay.run.models import AnswerRow, RunState
 from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, slice_of, ui_of
 from assay.serve.ui.evaluate import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
@@ -121,27 +120,18 @@ def _chosen_answers(run: RunPage, asked: Mapping[str, str]) -> Sequence[AnswerRo
     return sorted(chosen, key=lambda row: order.index(kind_of(row)))
 
 
-class QueryPanel(NamedTuple):
-    """All that is known about one query of a run; `others` are its rows in other runs."""
-
-    row: QueryRow | None
-    answer: AnswerRow | None
-    call: Call | None
-    judge_calls: Sequence[JudgeCall]
-    others: Sequence[tuple[RunLine, QueryRow]]
-
-
 def _panel(
     folder: RunFolder, query_id: str, others: Iterable[tuple[RunLine, RunFolder]]
-) -> QueryPanel:
+) -> dict[str, object]:
+    """All that is known about one query of a run, with its rows in `others`."""
     rows = [(line, other.find_row(query_id)) for line, other in others]
-    return QueryPanel(
-        row=folder.find_row(query_id),
-        answer=next((row for row in folder.read_answers() if row.query_id == query_id), None),
-        call=next(CallLog(folder.calls_file).read([Query(query_id, "")]), None),
-        judge_calls=list(folder.read_judge_calls(query_id)),
-        others=[(line, row) for line, row in rows if row is not None],
-    )
+    return {
+        "row": folder.find_row(query_id),
+        "answer": next((row for row in folder.read_answers() if row.query_id == query_id), None),
+        "call": next(CallLog(folder.calls_file).read([Query(query_id, "")]), None),
+        "judge_calls": list(folder.read_judge_calls(query_id)),
+        "others": [(line, row) for line, row in rows if row is not None],
+    }
 
 
 def run_events(request: Request) -> Response:
