@@ -22,7 +22,7 @@ from typing import TypeVar
 import orjson
 
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
-from assay.data.qrels import add_row_grade, beir_qrels, read_judgments
+from assay.data.qrels import add_grade, beir_qrels, parse_grade, read_judgments
 from assay.data.stored_documents import stays_on_disk, store_documents
 from assay.data.table import SUFFIXES, cell_list, memory_rows, read_table, table_suffix
 from assay.data.text_file import (
@@ -159,7 +159,7 @@ def read_files(
                     read_judgments(file, findings, grades)
                     continue
                 for row in findings.sound(read_table(file)):
-                    with findings.errors_collected():
+                    with findings.errors_collected(row):
                         _add_judgment(row, grades)
             label = PurePosixPath(roles[role][0]).name
             if not grades:
@@ -224,7 +224,7 @@ def _collect(
     """
     row = None
     for row in findings.sound(rows):
-        with findings.errors_collected():
+        with findings.errors_collected(row):
             item = build(row)
             name, text = Path(row.source).name, getattr(item, "full_text", "") or item.text
             if not text.strip():
@@ -261,7 +261,7 @@ def _add_judgment(row: Record, judgments: dict[str, dict[str, int]]) -> str:
     """Add the judgment of a row; returns the id of its query."""
     query_id, doc_id = row.identifier(*_JUDGED_QUERIES), row.identifier(*_JUDGED_DOCUMENTS)
     # A column of grades with a gap is a mistake; without the column, what is listed is relevant.
-    add_row_grade(row, judgments, query_id, doc_id, row.find(*_GRADES, absent=1))
+    add_grade(judgments, query_id, doc_id, parse_grade(row.find(*_GRADES, absent=1)))
     return query_id
 
 
@@ -299,7 +299,7 @@ def _read_answers(
     """Reference answers by query id; those of unknown queries are dropped with a warning."""
     answers: dict[str, ReferenceAnswer] = {}
     for row in findings.sound(read_table(file)):
-        with findings.errors_collected():
+        with findings.errors_collected(row):
             answer = _answer(row)
             if answer.query_id not in queries:
                 what = f"{file.name}: answers dropped, because their query does not exist"
@@ -322,10 +322,7 @@ def _answer(row: Record) -> ReferenceAnswer:
     documents = cell_list(row.fields.get("documents"))
     if not all(isinstance(doc_id, str) and doc_id for doc_id in documents):
         row.fail(f"'documents' must be a list of ids, got {short_repr(documents)}")
-    try:
-        facts = tuple(Fact.read(fact, answer) for fact in cell_list(row.fields.get("facts")))
-    except ValueError as error:
-        row.fail(str(error))
+    facts = tuple(Fact.read(fact, answer) for fact in cell_list(row.fields.get("facts")))
     return ReferenceAnswer(query_id, answer, facts, tuple(documents))
 
 
@@ -413,9 +410,11 @@ def dataset_from_dicts(
             graded = grades if isinstance(grades, Mapping) else dict.fromkeys(grades, 1)
             rows += [{"query_id": query_id, "doc_id": d, "grade": g} for d, g in graded.items()]
         judgments = rows
-    for row in Findings().sound(memory_rows(judgments, "judgments")):
-        if (query_id := _add_judgment(row, judged)) not in asked:
-            row.fail(f"there is no query {query_id!r}")
+    findings = Findings()
+    for row in findings.sound(memory_rows(judgments, "judgments")):
+        with findings.errors_collected(row):
+            if (query_id := _add_judgment(row, judged)) not in asked:
+                raise ValueError(f"there is no query {query_id!r}")
     references = {}
     for key, answer in (answers or {}).items():
         if (query_id := str(key)) not in asked:

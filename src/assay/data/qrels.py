@@ -10,7 +10,7 @@ from sys import intern
 
 from assay.data.dataset import Judgments
 from assay.data.table import read_json
-from assay.data.text_file import Findings, Record, TextFile, plain_file, short_repr
+from assay.data.text_file import Findings, TextFile, plain_file, short_repr
 from assay.errors import DataError
 
 # What the iteration column begins with if a model made the judgment; its name follows.
@@ -94,16 +94,6 @@ def parse_grade(value: object) -> int:
             f"got {short_repr(value)}"
         )
     return int(number)
-
-
-def add_row_grade(
-    row: Record, judgments: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: object
-) -> None:
-    """Add the judgment of a row of a table. Raises `DataError` if it is not a grade."""
-    try:
-        add_grade(judgments, query_id, doc_id, parse_grade(grade))
-    except ValueError as error:
-        row.fail(str(error))
 
 
 def judged_by_model(path: str | Path) -> str:

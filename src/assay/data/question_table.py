@@ -8,7 +8,7 @@ from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
-from assay.data.qrels import add_row_grade, describe_model_judgments
+from assay.data.qrels import add_grade, describe_model_judgments, parse_grade
 from assay.data.table import cell_list, find_columns, plain_cell, read_table, table_suffix
 from assay.data.text_file import Findings, Record, short_repr
 from assay.errors import DataError, UsageError, did_you_mean
@@ -66,7 +66,7 @@ def dataset_of_rows(
     if unknown := builder.columns.keys() - COLUMNS:
         raise UsageError(f"no column keys {sorted(unknown)}; the keys are {', '.join(COLUMNS)}")
     for row in builder.findings.sound(rows):
-        with builder.findings.errors_collected():
+        with builder.findings.errors_collected(row):
             builder.add(row)
     return builder.build(name, source)
 
@@ -100,7 +100,7 @@ class _Builder:
         self.judgments.setdefault(query_id, {})
         for doc_id, grade in judged:
             self._note_doubtful(row, doc_id)
-            add_row_grade(row, self.judgments, query_id, doc_id, grade)
+            add_grade(self.judgments, query_id, doc_id, parse_grade(grade))
         if answer and self.answers.setdefault(query_id, answer) != answer:
             row.fail(f"query {query_id!r} has another answer before; delete one of the two")
         if model := plain_cell(row.fields.get(_JUDGED_BY)):

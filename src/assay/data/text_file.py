@@ -75,12 +75,19 @@ class Findings:
             self.errors.append(error)
 
     @contextmanager
-    def errors_collected(self) -> Iterator[None]:
-        """Around what reads a row or a whole file: an error in it may be collected."""
+    def errors_collected(self, row: "Record | None" = None) -> Iterator[None]:
+        """Around what reads a row or a whole file: an error in it may be collected.
+
+        A `ValueError` about the values of a `row` gets its place.
+        """
         try:
             yield
         except DataError as error:
             self.add_error(error)
+        except ValueError as error:
+            if row is None:
+                raise
+            self.add_error(row.refusal(str(error)))
 
     def sound(self, rows: "Iterable[Record | DataError]") -> "Iterator[Record]":
         """The rows that could be read."""
