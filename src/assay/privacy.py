@@ -19,6 +19,7 @@ WITHHELD = "withheld, because the run is private"
 _OFF = ("", "0", "false", "no", "off")
 
 
+# Of a run, whose tasks and threads inherit it: other runs of this process do not see it.
 _private: ContextVar[bool] = ContextVar("private", default=False)
 
 

@@ -293,11 +293,9 @@ def archive_files(path: Path) -> dict[str, TextFile]:
             members = [member for member in archive.infolist() if not member.is_dir()]
     total = sum(member.file_size for member in members)
     packed = sum(member.compress_size for member in members)
-    if len(members) > MAX_MEMBERS or total > ARCHIVE_MAX_BYTES:
-        what = f"has {len(members):,} files of {total:,} bytes, too many to read"
-        raise DataError(f"{what}; pass a folder instead", file=path)
-    if total > RATIO_MATTERS_ABOVE and total > MAX_RATIO * max(packed, 1):
-        what = f"grows over {MAX_RATIO} times when it is unpacked"
+    is_bomb = total > RATIO_MATTERS_ABOVE and total > MAX_RATIO * max(packed, 1)
+    if len(members) > MAX_MEMBERS or total > ARCHIVE_MAX_BYTES or is_bomb:
+        what = f"unpacks to {len(members):,} files of {total:,} bytes, too much to read"
         raise DataError(f"{what}; pass a folder instead", file=path)
 
     @contextmanager

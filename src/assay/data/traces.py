@@ -242,6 +242,7 @@ def _ids_in(value: Any) -> list[tuple[str, Any]]:
 def _containers(value: Any) -> Iterator[Any]:
     """A value and the objects and lists in it, the outermost first; JSON in a text is read too."""
     level = [value]
+    # By level, because an answer that quotes a document has the document's own fields further in.
     for _ in range(_MAX_DEPTH):
         level = [each for each in map(parsed_cell, level) if isinstance(each, dict | list)]
         yield from level

@@ -119,8 +119,17 @@ async def permitted_addresses(
     policy: OutboundPolicy, host: str, port: int, resolve: Resolve | None = None
 ) -> list[str]:
     """The addresses behind `host` that may be called. Raise if there is none."""
-    literal = as_address(host)
-    found = [host] if literal is not None else await (resolve or system_resolve)(host, port)
+    if as_address(host) is not None:
+        found = [host]
+    elif resolve is not None:
+        found = await resolve(host, port)
+    else:
+        loop = asyncio.get_running_loop()
+        try:
+            answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(f"host name {host!r} cannot be resolved") from error
+        found = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
     permitted = []
     refused: OutboundRefused | None = None
     for text in found:
@@ -132,16 +141,6 @@ async def permitted_addresses(
     if not permitted:
         raise refused or httpx.ConnectError(f"{host!r} has no address")
     return permitted
-
-
-async def system_resolve(host: str, port: int) -> list[str]:
-    """The addresses that this machine finds for a host name."""
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise httpx.ConnectError(f"host name {host!r} cannot be resolved") from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def split_address(url: str) -> tuple[str, int]:

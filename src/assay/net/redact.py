@@ -106,6 +106,8 @@ def hide(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+# A subclass of text: whatever prints, stores, compares or sends it has the masked form without
+# having to know of it, and only what connects to an agent asks for the full one.
 class SecretText(str):
     """A masked text; `full` is the text as it was given."""
 

@@ -150,7 +150,7 @@ class CircuitBreaker:
                 raise CircuitLost
             if is_probe and not self._probes:  # closed by the probe that was waited for
                 is_probe = False
-                self._probing.release()
+                self._probing.release()  # at once, so that all who waited go on together
             elif is_probe:
                 await asyncio.sleep(max(0.0, self._probe_at - time.monotonic()))
             yield
