@@ -119,8 +119,8 @@ def test_gates_may_be_on_criteria(criteria: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gate", "given", "message"),
     [
-        ("criterion.tone>=0.5", False, "is on a criterion; add --criteria"),
-        ("criterion.brevity>=0.5", True, "has only criterion.depth, criterion.tone"),
+        ("criterion.tone>=0.5", False, "needs a criterion of --criteria: add"),
+        ("criterion.brevity>=0.5", True, "criteria: criterion.depth, criterion.tone"),
     ],
 )
 def test_a_gate_on_a_criterion_that_is_not_there_is_refused(

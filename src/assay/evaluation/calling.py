@@ -313,7 +313,7 @@ async def _wait_until_ready(
     agent: Agent, reports: ReportsReadiness, query: Query, config: RunConfig, say: Say
 ) -> WarmUpRecord:
     """Ask `/health/ready` until it says something definite; send the query if it says nothing."""
-    started, limit, told, calls = time.perf_counter(), config.warm_up, "", 0
+    started, limit, announced, calls = time.perf_counter(), config.warm_up, "", 0
     progress: object = None
     policy = RetryPolicy(first_delay=1.0, max_delay=5.0, cap_retry_after=True)
     way: Way = "readiness"
@@ -353,14 +353,14 @@ async def _wait_until_ready(
         problem = WITHHELD if problem and is_private() else problem
         if not waits or left() <= delay:
             break
-        if problem != told:
-            told = problem
-            say(f"waiting until the agent is ready ({told}), at most {round(limit, 1):g} s")
+        if problem != announced:
+            announced = problem
+            say(f"waiting until the agent is ready ({announced}), at most {round(limit, 1):g} s")
         await asyncio.sleep(delay)
     seconds = time.perf_counter() - started
     if problem:
         say(f"warning: the agent may not be ready ({problem}); evaluating it as it is")
-    elif told or seconds > _SLOW_SECONDS:
+    elif announced or seconds > _SLOW_SECONDS:
         what = "the agent is ready" if way == "readiness" else "warm-up call answered"
         say(f"{what} after {seconds:.1f} s, which no score or latency includes")
     ready = not problem

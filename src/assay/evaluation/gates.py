@@ -236,9 +236,7 @@ def gate_ceiling(
 
     Raises `UsageError` for a figure that this run will not have.
     """
-    if needs := _missing(gate, config):
-        raise UsageError(f"gate {gate.text!r} needs {needs}")
-    require_criterion(gate, config)
+    require_measured(gate, config, answers=config.answers)
     if gate.answers:
         return _ceiling_of_answers(gate, dataset, config, queries)
     if gate.name == "success_rate" or (gate.search and not gate.name.startswith("calls.")):
@@ -251,27 +249,34 @@ def gate_ceiling(
     return scores.mean_ceiling(gate.metric)
 
 
-def _missing(gate: Gate, config: RunConfig) -> str:
-    """What a run must have for a gate's figure; empty if it has all of it."""
-    if gate.name in POISON_METRICS:
+def require_measured(gate: Gate, config: RunConfig, *, answers: bool) -> None:
+    """Raise `UsageError` for a gate on a figure that these settings will not give."""
+    name, needs = gate.name, ""
+    if name in POISON_METRICS:
         from assay.answers.poison_documents import parse_kinds
 
         kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison)]
-        planted = config.poison and gate.name in ("poisoned", *kinds)
-        return "" if planted else "planted documents of that kind: --poison"
-    if gate.search:
-        repeated = config.answers and config.repeat > 1 and gate.name[5:] == str(config.repeat)
-        if gate.name.startswith("pass") and not repeated:
-            return f"--answers and --repeat {gate.name[5:]}"
-        no_tool = gate.name == "loop_gain" and not config.search
-        return "the search tool: --search TARGET" if no_tool else ""
-    if gate.answers and not config.answers:
-        return "answers; add --answers"
-    if gate.name in MODEL_METRICS and not config.faithfulness:
-        return "a model; add --faithfulness onnx:DIR"
-    if gate.name in NUGGET_METRICS and not config.nuggets:
-        return "facts; add --references FILE"
-    return ""
+        if not config.poison or name not in ("poisoned", *kinds):
+            needs = "planted documents of that kind: --poison"
+    elif gate.answers and not answers:
+        needs = "answers; add --answers"
+    elif name in MODEL_METRICS and not config.faithfulness:
+        needs = "a model; add --faithfulness onnx:DIR"
+    elif name in NUGGET_METRICS and not config.nuggets:
+        needs = "facts; add --references FILE"
+    elif name == "loop_gain" and not config.search:
+        needs = "the search tool: --search TARGET"
+    elif name.startswith("pass") and gate.search:
+        if not answers or config.repeat == 1 or name[5:] != str(config.repeat):
+            needs = f"--answers and --repeat {name[5:]}"
+    elif name.startswith(CRITERION_PREFIX):
+        from assay.answers.criteria import read_criteria
+
+        found = read_criteria(Path(config.criteria)) if config.criteria else []
+        if name not in (known := [each.metric for each in found]):
+            needs = f"a criterion of --criteria: {', '.join(known) or 'add the option'}"
+    if needs:
+        raise UsageError(f"gate {gate.text!r} needs {needs}")
 
 
 def _ceiling_of_answers(
@@ -295,19 +300,6 @@ def _ceiling_of_answers(
                 "add --judge, or facts"
             )
     return 1.0
-
-
-def require_criterion(gate: Gate, config: RunConfig) -> None:
-    """Raise `UsageError` for a gate on a criterion that the settings do not have."""
-    if not gate.name.startswith(CRITERION_PREFIX):
-        return
-    from assay.answers.criteria import read_criteria
-
-    if not config.criteria:
-        raise UsageError(f"gate {gate.text!r} is on a criterion; add --criteria")
-    known = ", ".join(each.metric for each in read_criteria(Path(config.criteria)))
-    if gate.name not in known.split(", "):
-        raise UsageError(f"gate {gate.text!r}: {config.criteria} has only {known}")
 
 
 def figure_calibration(

@@ -29,11 +29,10 @@ from assay.evaluation.gates import (
     check_answer_gate,
     parse_gate,
     require_calibrated,
-    require_criterion,
+    require_measured,
     with_calibration,
 )
 from assay.extras import data_frame
-from assay.metrics.figures import NUGGET_METRICS
 from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport
@@ -200,13 +199,9 @@ def _rows(report: AnswerReport, log: "_Log") -> Iterator[AnswerRow]:
 
 def _gate(text: str, config: RunConfig) -> Gate:
     gate = parse_gate(text, LOG_TOP_K)
-    require_criterion(gate, config)
     if not gate.answers:
         raise UsageError(f"gate {text!r} is on a ranking; rows of answers have none")
-    if gate.name in NUGGET_METRICS and not config.nuggets:
-        raise UsageError(
-            f"gate {text!r} needs facts; add --references FILE (references= in Python)"
-        )
+    require_measured(gate, config, answers=True)
     return gate
 
 
