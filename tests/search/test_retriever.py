@@ -18,7 +18,6 @@ from assay.search.retriever import (
     LEXICAL_WEIGHT,
     JudgedQuery,
     LearnedRanking,
-    Ranked,
     Retriever,
     fuse,
     rocchio_feedback,
@@ -36,9 +35,8 @@ class FixedRanker:
         assert query_text
         assert query_vector.shape == (512,)
         if query_text == "green tea":
-            return LearnedRanking((), 0.0)
-        places = reversed(range(len(IDS)))
-        found = [Ranked(place, place / 5, {"judgments": place + 1}) for place in places][:top_k]
+            return LearnedRanking({}, 0.0)
+        found = {place: place / 5 for place in list(reversed(range(len(IDS))))[:top_k]}
         return LearnedRanking(found, 0.25 if query_text == "onion soup" else 1.0)
 
     def judged_for(
@@ -180,7 +178,7 @@ def test_a_tuned_ranking_is_shown_in_its_own_order(retriever: Retriever) -> None
     assert [hit.doc_id for hit in hits] == ["soup", "beer", "bread"]
     assert [hit.score for hit in hits] == pytest.approx([0.8, 0.6, 0.4])
     assert "saffron" in hits[0].text
-    assert hits[0].signals == {"judgments": 5}
+    assert hits[0].signals == {"tuned": 1}
 
 
 def test_a_query_that_the_tuned_ranking_leaves_alone_is_answered_by_hybrid(

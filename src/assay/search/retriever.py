@@ -45,22 +45,12 @@ _Key = TypeVar("_Key", str, int)
 _Allowed = Collection[str] | None
 
 
-class Ranked(NamedTuple):
-    """A document by its place in the index, with a score from 0 to 1, and its rank for each kind of
-    evidence that brought it up.
-    """
-
-    document: int
-    score: float
-    signals: Mapping[str, int]
-
-
 class LearnedRanking(NamedTuple):
-    """`trust`, from 0 to 1: how far the query is like those that it learned from. The rest of the
-    weight is the zero-shot ranking's.
+    """Documents by their places in the index, best first, with scores from 0 to 1. `trust`: how far
+    the query is like those that it learned from; the rest is the zero-shot ranking's weight.
     """
 
-    documents: Sequence[Ranked]
+    scores: Mapping[int, float]
     trust: float = 1.0
 
 
@@ -141,7 +131,7 @@ class _Ranking:
     order: Sequence[str]
     scores: Mapping[str, float]
     chunks: Mapping[str, int]
-    signals: Mapping[str, Mapping[str, int]]
+    signals: Mapping[str, dict[str, int]]
     trace: _FusionTrace | None = None
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -321,10 +311,9 @@ class Retriever:
         vector = index.manifest.metric.apply(vector)
         if found.trust <= 0:
             return self._hybrid(text, vector, top_k, allowed)
-        ranking = {ids[one.document]: one for one in found.documents}
-        order = [doc_id for doc_id in ranking if allowed is None or doc_id in allowed][:MAX_TOP_K]
-        scores = {doc_id: ranking[doc_id].score for doc_id in order}
-        signals = {doc_id: ranking[doc_id].signals for doc_id in order}
+        scores = {ids[place]: score for place, score in found.scores.items()}
+        order = [doc_id for doc_id in scores if allowed is None or doc_id in allowed][:MAX_TOP_K]
+        signals = _ranks(order, tuned=order)
         shares: dict[str, dict[str, float]] = {}
         if found.trust < 1:
             untuned = self._hybrid(text, vector, MAX_TOP_K, allowed)
@@ -334,7 +323,7 @@ class Retriever:
                 own = learned.get(doc_id, 0.0)
                 shares[doc_id] = {"tuned": own, "hybrid": score - own}
                 by_hybrid = untuned.signals.get(doc_id, {})
-                signals[doc_id] = {**signals.get(doc_id, {}), **by_hybrid}
+                signals[doc_id] = signals.get(doc_id, {}) | by_hybrid
             order = ranked(scores)
         order = order[:top_k]
         chunks = {one: near.chunk for one, near in index.nearest(vector, among=order).items()}

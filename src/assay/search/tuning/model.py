@@ -15,16 +15,10 @@ from pydantic import TypeAdapter
 
 from assay.errors import SearchError
 from assay.files import atomic_write, read_file
-from assay.search.retriever import JudgedQuery, LearnedRanking, Ranked
-from assay.search.tuning.features import CorpusFeatures, Floats, Integers, QueryEncoder, Sparse
+from assay.search.retriever import JudgedQuery, LearnedRanking
+from assay.search.tuning.features import CorpusFeatures, Floats, QueryEncoder, Sparse
 from assay.search.tuning.memory import Memory
-from assay.search.tuning.signals import (
-    PAGE,
-    RankingCandidates,
-    compare_with_judged,
-    first_pass,
-    second_pass,
-)
+from assay.search.tuning.signals import PAGE, compare_with_judged, first_pass, second_pass
 from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import FamiliarityGate, HeldOut
 
@@ -34,12 +28,9 @@ _MAX_BYTES = 4 * 2**30
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-# A kind of evidence has brought up a document that is this high in its ranking.
-FOUND_BY_RANK = 100
 JUDGED_SHOWN = 5
 # The neighbors of a query that all trees are asked for.
 PREDICTED = 60
-_EVIDENCE = {"words": "text", "meaning": "meaning_best", "judgments": "kriging_1"}
 
 
 @dataclass(frozen=True)
@@ -60,22 +51,23 @@ class TunedRanker:
         top_k = min(top_k, len(self.corpus.vectors))
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
-        signals, (candidates,) = second_pass(self.memory, first, self._overlap, top_k)
+        (candidates,) = second_pass(self.memory, first, self._overlap, top_k)
         # As many bundles as hold twice what is asked for, which is more if filters follow.
         sizes = candidates.sizes
         best = max(1, int(2 * max(PAGE, top_k) * len(sizes) / sizes.sum()))
         scores = self.ranking_trees.predict(candidates.features, best)
-        documents, values = _page(candidates, scores, top_k)
-        labels = self.memory.bundles.label[documents]
-        ranks = {kind: _ranks(signals[name][0], labels) for kind, name in _EVIDENCE.items()}
-        found = [
-            Ranked(
-                document, value, {kind: rank[place] for kind, rank in ranks.items() if rank[place]}
-            )
-            for place, (document, value) in enumerate(
-                zip(documents.tolist(), values.tolist(), strict=True)
-            )
-        ]
+        order = candidates.order(scores)[:top_k]
+        documents = candidates.documents[order]
+        values = 1 / (1 + np.exp(-scores[candidates.owners[order]].astype(np.float64)))
+        if (missing := top_k - len(documents)) > 0:
+            # Fewer candidates than asked for: zero-shot results follow, below all of them.
+            rest = candidates.zero_shot[~np.isin(candidates.zero_shot, documents)][:missing]
+            documents = np.concatenate([documents, rest])
+            values = np.concatenate([values, np.zeros(len(rest))])
+        # The documents of a bundle share its score: a hair between them keeps the order strict, the
+        # same hair however many are asked for.
+        values = values * 0.999 + 1 / np.arange(1, len(documents) + 1) * 0.001
+        found = dict(zip(documents.tolist(), values.tolist(), strict=True))
         return LearnedRanking(found, self.gate.trust(candidates, documents[0]))
 
     def judged_for(
@@ -97,29 +89,6 @@ class TunedRanker:
 
     def _overlap(self, features: Floats) -> Floats:
         return self.overlap_trees.predict(features, PREDICTED)
-
-
-def _page(candidates: RankingCandidates, scores: Floats, top_k: int) -> tuple[Integers, Floats]:
-    order = candidates.order(scores)[:top_k]
-    documents = candidates.documents[order]
-    values = 1 / (1 + np.exp(-scores[candidates.owners[order]].astype(np.float64)))
-    missing = top_k - len(documents)
-    if missing > 0:
-        # Fewer candidates than asked for: zero-shot results follow, below all of them.
-        rest = candidates.zero_shot[~np.isin(candidates.zero_shot, documents)][:missing]
-        documents = np.concatenate([documents, rest])
-        values = np.concatenate([values, np.zeros(len(rest))])
-    # The documents of a bundle share its score: a hair between them keeps the order strict, the
-    # same hair however many are asked for.
-    steps = 1 / np.arange(1, len(documents) + 1)
-    return documents, np.asarray(values * 0.999 + steps * 0.001, np.float64)
-
-
-def _ranks(scores: Floats, labels: Integers) -> list[int]:
-    """Of the bundles among all; 0 for those that this evidence did not bring up."""
-    own = scores[labels]
-    ranks = 1 + len(scores) - np.searchsorted(np.sort(scores), own, side="right")
-    return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
 
 
 def save_model(ranker: TunedRanker, path: Path) -> None:

@@ -299,12 +299,12 @@ class RankingCandidates:
 
 def second_pass(
     memory: Memory, first: FirstPass, predict: Callable[[Floats], Floats], page: int = PAGE
-) -> tuple[Signals, list[RankingCandidates]]:
+) -> list[RankingCandidates]:
     """The candidates of each query; `predict` gives the overlap for the features of each pair."""
     neighbours, features = compare_with_judged(memory, first)
     overlap = predict(features.reshape(-1, features.shape[-1])).reshape(neighbours.shape)
     signals = first.signals | propagate(memory, neighbours, overlap)
-    return signals, propose(memory.bundles, first, signals, overlap.max(1), page)
+    return propose(memory.bundles, first, signals, overlap.max(1), page)
 
 
 def propose(

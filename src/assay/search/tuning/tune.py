@@ -113,7 +113,7 @@ class TrainingSet:
         return [
             candidates
             for first in self.first_passes(memory, queries)
-            for candidates in second_pass(memory, first, trees.predict)[1]
+            for candidates in second_pass(memory, first, trees.predict)
         ]
 
 
