@@ -59,7 +59,15 @@ class Bundles:
 
 def bundle(relevant: Sparse, threshold: float = SAME_QUERIES) -> Bundles:
     """`relevant` holds ones: judged queries by documents."""
-    exact = _identical_columns(relevant)
+    # Documents with equal sets of queries first, which are many; those without any stay alone.
+    columns = relevant.tocsc()
+    columns.sort_indices()
+    seen: dict[bytes, int] = {}
+    exact = np.empty(relevant.shape[1], np.int64)
+    for document in range(len(exact)):
+        queries = columns.indices[columns.indptr[document] : columns.indptr[document + 1]]
+        key = queries.tobytes() or b"alone %d" % document
+        exact[document] = seen.setdefault(key, len(seen))
     _, representative = np.unique(exact, return_index=True)
     label = _merge_similar(relevant[:, representative].tocsr(), threshold)[exact]
     sizes = np.bincount(label).astype(np.float32)
@@ -68,19 +76,6 @@ def bundle(relevant: Sparse, threshold: float = SAME_QUERIES) -> Bundles:
     means = (np.repeat(1 / sizes, sizes.astype(int)), order, np.append(starts, len(order)))
     members = sparse.csr_matrix(means, shape=(len(sizes), relevant.shape[1]), dtype=np.float32)
     return Bundles(label, members, order, starts, sizes)
-
-
-def _identical_columns(relevant: Sparse) -> Integers:
-    """Equal numbers for documents with equal sets of queries; those without any stay alone."""
-    columns = relevant.tocsc()
-    columns.sort_indices()
-    seen: dict[bytes, int] = {}
-    label = np.empty(relevant.shape[1], np.int64)
-    for document in range(len(label)):
-        queries = columns.indices[columns.indptr[document] : columns.indptr[document + 1]]
-        key = queries.tobytes() or b"alone %d" % document
-        label[document] = seen.setdefault(key, len(seen))
-    return label
 
 
 def _merge_similar(relevant: Sparse, threshold: float) -> Integers:
@@ -236,7 +231,13 @@ def remember(
         bm25_weights(specific.tocsr(), 1.2, 0.75),
         bm25_weights(evenly.tocsr(), 1.2, 0.75),
     ]
-    profiles = _profiles(corpus, bundles, text, questions)
+    size, parts = int(np.clip(BATCH_NUMBERS // len(corpus.vectors), 1, 256)), []
+    for start in range(0, len(questions), size):
+        some = questions.take(np.arange(start, min(start + size, len(questions))))
+        hybrid = compare_content(corpus, some)["hybrid"]
+        found = bundles.mean(hybrid), bundles.best(hybrid), product(some.stems, text)
+        parts.append(profile(*found))
+    profiles = sparse.vstack(parts).tocsr()
     alike = likeness(
         questions.vectors @ questions.vectors.T,
         dense(questions.words @ questions.words.T),
@@ -268,16 +269,3 @@ def remember(
         popularity=np.log1p(sums(relevant, 0)),
         focus=np.asarray(shares.max(axis=1).toarray(), np.float32).ravel(),
     )
-
-
-def _profiles(
-    corpus: CorpusFeatures, bundles: Bundles, text: Sparse, questions: QueryFeatures
-) -> Sparse:
-    size = int(np.clip(BATCH_NUMBERS // len(corpus.vectors), 1, 256))
-    parts = []
-    for start in range(0, len(questions), size):
-        some = questions.take(np.arange(start, min(start + size, len(questions))))
-        hybrid = compare_content(corpus, some)["hybrid"]
-        text_scores = product(some.stems, text)
-        parts.append(profile(bundles.mean(hybrid), bundles.best(hybrid), text_scores))
-    return sparse.vstack(parts).tocsr()

@@ -30,7 +30,7 @@ from assay.search.tuning.features import (
     sums,
     unit_rows,
 )
-from assay.search.tuning.memory import TEXTS, Bundles, Memory, likeness, profile
+from assay.search.tuning.memory import TEXTS, Memory, likeness, profile
 
 # By name, in a fixed order: queries by bundles
 Signals = dict[str, Floats]
@@ -173,7 +173,9 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats, Signals]:
             + 0.6 * by_maximum(found[f"{ranking}_mean"])
         )
     found["promise"] = promise
-    middles = np.split(_center(memory, tops[:, :CENTRE_DEPTH]), len(RANKINGS))
+    best = tops[:, :CENTRE_DEPTH]
+    together = np.einsum("qk,qkd->qd", memory.bundles.sizes[best], memory.centres[best])
+    middles = np.split(unit_rows(together), len(RANKINGS))
     centers = {f"{name}_center": one for name, one in zip(RANKINGS, middles, strict=True)}
     return found, promise, centers | {"set_centre": first.questions.vectors}
 
@@ -205,11 +207,6 @@ def _totals_over_sets(memory: Memory, levels: Floats, tops: Integers) -> Signals
         name: total * memory.evenly if name.startswith("top") else total / memory.counts
         for name, total in products(weights, memory.relevant).items()
     }
-
-
-def _center(memory: Memory, best: Integers) -> Floats:
-    weights = memory.bundles.sizes[best]
-    return unit_rows(np.einsum("qk,qkd->qd", weights, memory.centres[best]))
 
 
 POWERS = (1, 2, 4)
@@ -304,13 +301,7 @@ def second_pass(
     neighbours, features = compare_with_judged(memory, first)
     overlap = predict(features.reshape(-1, features.shape[-1])).reshape(neighbours.shape)
     signals = first.signals | propagate(memory, neighbours, overlap)
-    return propose(memory.bundles, first, signals, overlap.max(1), page)
-
-
-def propose(
-    bundles: Bundles, first: FirstPass, signals: Signals, familiarity: Floats, page: int = PAGE
-) -> list[RankingCandidates]:
-    """`signals`: those of the first look and those that were propagated."""
+    bundles, familiarity = memory.bundles, overlap.max(1)
     scores = np.stack([signals[name] for name in PROPOSING], axis=1)
     best = best_columns(scores.reshape(-1, scores.shape[2]), DEPTH).reshape(len(scores), -1)
     meaning = signals["meaning_best"]
@@ -325,27 +316,22 @@ def propose(
         chosen = np.flatnonzero(proposed)
         raw = np.stack([values[row, chosen] for values in signals.values()])
         of_query = np.array([first.questions.lengths[row], closeness[row]], np.float32)
-        documents, owners = _documents(bundles, chosen, first.hybrid[row])
+        place = np.full(len(bundles), -1, np.int64)
+        place[chosen] = np.arange(len(chosen))
+        owner = place[bundles.label]
+        documents = np.flatnonzero(owner >= 0)
+        documents = documents[np.lexsort((-first.hybrid[row, documents], owner[documents]))]
         found.append(
             RankingCandidates(
                 features=_features(raw, of_query),
                 sizes=bundles.sizes[chosen],
                 documents=documents,
-                owners=owners,
+                owners=owner[documents],
                 zero_shot=zero_shot[row],
                 familiarity=float(familiarity[row]),
             )
         )
     return found
-
-
-def _documents(bundles: Bundles, chosen: Integers, hybrid: Floats) -> tuple[Integers, Integers]:
-    place = np.full(len(bundles), -1, np.int64)
-    place[chosen] = np.arange(len(chosen))
-    owner = place[bundles.label]
-    documents = np.flatnonzero(owner >= 0)
-    documents = documents[np.lexsort((-hybrid[documents], owner[documents]))]
-    return documents, owner[documents]
 
 
 def _features(raw: Floats, of_query: Floats) -> Floats:

@@ -305,9 +305,7 @@ _HYBRID = ("analyzer", "bm25", "chunks", "retriever", "store")
 
 
 def _code_version() -> str:
-    digest = hashlib.sha256()
     here = Path(__file__).parent
     of_hybrid = (here.parent / f"{name}.py" for name in _HYBRID)
-    for path in sorted([*here.glob("*.py"), *of_hybrid]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    paths = sorted([*here.glob("*.py"), *of_hybrid])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
