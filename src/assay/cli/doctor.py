@@ -175,7 +175,7 @@ def examine_installation(root: VerbGroup) -> JsonObject:
             _setting(" ".join(path), param, from_file[path])
             for path, verb in verbs
             for param in verb.params
-            if param.name not in ("help_all", "as_json")
+            if param.name != "as_json"
         ],
         "unread_variables": sorted(  # most often a typo
             name for name in os.environ.keys() - known if name.startswith("ASSAY_")

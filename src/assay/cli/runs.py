@@ -49,13 +49,7 @@ HTML_FILE_OPTION = option(None, "Write an HTML page to this file.", None, "FILE"
 OPEN_OPTION = switch("--open", "Open the page in the browser.")
 
 
-def _run_argument(metavar: str, default: Any = ...) -> Any:
-    return argument(
-        metavar,
-        "A run's folder, its name, a prefix of its name, latest, or the newest complete run of a "
-        "label or branch.",
-        default=default,
-    )
+_A_RUN = "A run's folder, name, prefix of its name, label or branch, or latest."
 
 
 def runs(
@@ -120,7 +114,7 @@ def _runs_table(lines: "list[RunLine]") -> Iterator[Unwrapped]:
 
 
 def report(
-    run: str = _run_argument("RUN", default="latest"),
+    run: str = argument("RUN", _A_RUN, default="latest"),
     html: Path | None = HTML_FILE_OPTION,
     in_browser: bool = OPEN_OPTION,
     query: str | None = option(None, "Show one answer, with what the judge said.", None, "ID"),
@@ -175,8 +169,8 @@ def _answer(folder: RunFolder, query_id: str) -> Result:
 
 
 def compare(
-    run_a: str = _run_argument("RUN_A"),
-    run_b: str = _run_argument("RUN_B", default="latest"),
+    run_a: str = argument("RUN_A", _A_RUN),
+    run_b: str = argument("RUN_B", _A_RUN, default="latest"),
     more: list[str] | None = argument("RUN", "Further runs to compare with RUN_A.", default=None),
     metrics: list[str] | None = option(
         None, "Compare by these metrics, such as ndcg@10,map.", "ASSAY_METRICS", "NAME@K,…"
@@ -220,9 +214,7 @@ def _dataset_of(folder: RunFolder) -> "Dataset | None":
 
 def export(
     context: click.Context,
-    runs: list[str] = argument(
-        "RUN", "Runs: a folder, a name, a prefix of a name, latest, a label or a branch."
-    ),
+    runs: list[str] = argument("RUN", _A_RUN),
     form: Any = option(
         ...,
         "csv, markdown, latex, trec, parquet, jsonl or agentbeats.",

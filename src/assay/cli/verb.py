@@ -227,8 +227,6 @@ class VerbCommand(click.Command):
             offered.append(("as_json", switch("--json", words, group=GROUPS[0]), bool))
         self.offers: dict[str, Param] = {name: param for name, param, _ in offered}
         params = [_click_param(*each) for each in offered]
-        rules: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
-        params.append(click.Option(["--help-all"], hidden=True, callback=_show_all, **rules))
         super().__init__(name, params=params, callback=self._call, help=inspect.getdoc(function))
 
     @property
@@ -250,6 +248,10 @@ class VerbCommand(click.Command):
         """As click does, with defaults from assay.toml and one hint about an unknown option."""
         from assay.cli.settings import verb_defaults
 
+        if "--help-all" in args:
+            ctx.meta["help_all"] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
         rename_variables(self.flags)
         if ctx.default_map is None:
             ctx.default_map = verb_defaults(self, ctx)
@@ -270,12 +272,10 @@ class VerbCommand(click.Command):
         titles = ("Arguments", *GROUPS, "Options")
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
         for each in self.params:
-            param = self.offers.get(each.name or "")  # --help-all is none of the verb's
-            if param is None or param.hidden:
-                continue
+            param = self.offers[each.name or ""]
             if isinstance(each, click.Argument):
                 sections["Arguments"].append((each.make_metavar(ctx).strip("[]"), param.help))
-            elif isinstance(each, click.Option) and (everything or param.usual):
+            elif isinstance(each, click.Option) and (everything or param.usual) and not each.hidden:
                 row = _help_row(each, param)
                 sections[param.group if self.is_grouped else "Options"].append(row)
         if self.is_grouped:
@@ -290,13 +290,6 @@ class VerbCommand(click.Command):
         if self.is_grouped:
             formatter.write_paragraph()
             formatter.write_text(_SETTINGS_RULE)
-
-
-def _show_all(context: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        context.meta["help_all"] = True
-        click.echo(context.get_help(), color=context.color)
-        context.exit()
 
 
 def _help_row(option: click.Option, param: Param) -> tuple[str, str]:
