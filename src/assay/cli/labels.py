@@ -104,10 +104,9 @@ def ground_truth(
     resume: bool = switch("--resume", "Add to an existing file what it lacks."),
     max_cost: float | None = MAX_COST_OPTION,
 ) -> Result:
-    """Write reference answers or nuggets.
+    """Write reference answers or nuggets, from the most relevant documents of each question.
 
-    An answer is written from the 3 to 5 most relevant documents of its question and stored with its
-    provenance. After an interruption, repeat the command: replies of models are cached.
+    After an interruption, repeat the command: replies of models are cached.
     """
     path = out or Path("nuggets.jsonl" if nuggets else "ground_truth.json")
     data = choose_dataset(dataset)
@@ -161,8 +160,8 @@ def questions(
 ) -> Result:
     """Have a model write questions and answers about documents.
 
-    Every answer is checked to be in its document, and not to be known without it; provenance is
-    kept. Replies are cached: run the same command again to continue after an interruption.
+    Every answer is checked to be in its document, and not to be known without it. After an
+    interruption, repeat the command: replies of models are cached.
     """
     if provider in (None, EXTRACTIVE):
         raise UsageError(
@@ -209,8 +208,7 @@ def pool(
 ) -> Result:
     """Collect the unjudged documents of runs into a table to grade.
 
-    The table has a row for each query and document with an empty column label: people fill it in
-    with grades from 0, or a model with `assay judge grade`. The graded table is a data set.
+    People fill in the column label with grades from 0. The graded table is a data set.
     """
     if out.suffix.lower() != ".csv" or out.exists():
         raise UsageError(f"a pool is written to a new .csv file, got {str(out)!r}")
@@ -242,9 +240,8 @@ def grade(
 ) -> Result:
     """Have a model grade unjudged passages of runs from 0 to 3.
 
-    Writes a table with provenance, and qrels with people's judgments and, if they have none, the
-    model's. Of the judged passages up to 50 are graded too, and the agreement is printed. Replies
-    are cached: run the same command again to continue after an interruption.
+    Writes a table, and qrels with people's judgments and, if they have none, the model's. Up to 50
+    judged passages are graded too, for the agreement with people.
     """
     chosen = JudgeSettings.read(["votes=1", *(judge_set or ())], "judge_set")
     people: Judgments | None = None

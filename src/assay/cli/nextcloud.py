@@ -49,8 +49,7 @@ def upload(
 ) -> Result:
     """Upload each document as a note. Existing notes are kept or updated.
 
-    An interrupted upload continues where it stopped. It succeeds only when every document has its
-    note.
+    An interrupted upload continues where it stopped.
 
     Exit codes: 0 uploaded (and found), 1 not all were found before the timeout, 2 usage or input
     error, 3 Nextcloud or the target could not be reached.

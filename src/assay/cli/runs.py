@@ -237,8 +237,7 @@ def export(
 ) -> Output:
     """Export runs as tables, as TREC runs or for AgentBeats.
 
-    --format agentbeats writes the result file of a run, or of all its shards, for the platform's
-    leaderboards; AGENTBEATS_AGENT_ID names the agent there.
+    AGENTBEATS_AGENT_ID names the agent in a result file of AgentBeats.
     """
     if form == "agentbeats":
         require_used(context, ("metrics", "table"), "on a result file of AgentBeats; leave it out")

@@ -65,11 +65,9 @@ def search(
     ),
     explain: bool = switch("--explain", "Show how the score of each document came about."),
 ) -> Result:
-    """Search a data set with the reference retriever. A new or changed one is indexed first,
-    without embeddings for bm25.
+    """Search a data set with the reference retriever. A new or changed one is indexed first.
 
-    The table has a row for each document, best first, with a score from 0 to 1. The columns on the
-    right are its rank in each signal that found it.
+    Documents are listed best first, with a score from 0 to 1 and their rank in each signal.
     """
     chosen_mode = check_request(query, top_k, mode)
     unused = unused_in_mode(parse_target(f"builtin:{mode}"))
@@ -212,11 +210,8 @@ def merge_index_parts(folders: list[Path], dataset: str | None) -> Result:
 def tune(embedder: str | None = EMBEDDER_OPTION, dataset: str = DATASET_OPTION) -> Result:
     """Learn a ranking from the train judgments of a data set. The test split is not used.
 
-    What is printed is nDCG@10 on held-out queries: each was ranked by trees that had not seen its
-    judgments. Expect this of new queries, and more on the train split, which the model has seen.
-
-    The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
-    it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
+    Prints nDCG@10 on held-out queries: expect this of new ones. The model is kept in the cache for
+    builtin:tuned; one that does not beat hybrid there is not saved: exit code 2.
     """
     from assay.search.tuning.tune import describe_gain, learn, model_path, save_if_better
 

@@ -72,11 +72,9 @@ def green(
 ) -> None:
     """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
-    "Green" is what AgentBeats calls an agent that evaluates others.
-
-    Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
-    /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token. ASSAY_TIMEOUT, ASSAY_TRACK,
-    ASSAY_ANSWERS and ASSAY_WARM_UP are the defaults for a request's config.
+    Also as REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE /tasks/ID. With
+    ASSAY_TOKEN set, callers need that bearer token. ASSAY_TIMEOUT, ASSAY_TRACK, ASSAY_ANSWERS and
+    ASSAY_WARM_UP are the defaults for a request's config.
     """
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
