@@ -81,7 +81,6 @@ FAILURES: list[tuple[str, Tamper, FailureKind, str]] = [
     ("sync", lambda r: r.with_json({**r.json, "ok": False}), PROTOCOL, "no clear success"),
     ("sync", lambda r: r.with_json({**r.json, "request_id": "x"}), PROTOCOL, "request_id differs"),
     ("sync", lambda r: r.with_json({**r.json, "task_type": "X"}), PROTOCOL, "task_type differs"),
-    ("sync", lambda r: r.with_json(r.json, 307), PROTOCOL, "redirects"),
     ("sync", lambda r: r.with_json(r.json, 503), FailureKind.AGENT_ERROR, "HTTP 503"),
     ("sync", _outputs({"rows": []}), INVALID, "neither chunks nor papers"),
     ("sync", _outputs({"chunks": [{"text": "x"}]}), INVALID, "does not name its document"),

@@ -58,7 +58,7 @@ async def test_a_status_has_its_class_and_the_next_call_works(
         assert (await agent.ask("coffee", 5)).doc_ids == ("d1",)
 
 
-@pytest.mark.parametrize("kind", ["rest", "openai", "a2a"])
+@pytest.mark.parametrize("kind", ["rest", "openai", "a2a", "http"])
 async def test_a_request_that_is_refused_breaks_the_protocol(kind: str) -> None:
     service = Service(FINE)
     async with opened(service, kind) as agent:

@@ -8,7 +8,7 @@
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,15 +19,12 @@ from assay.contract.envelope import (
     SUCCESS_STATUSES,
     AgentRunRequest,
     AgentRunResponse,
-    ErrorCode,
     field_problems,
 )
-from assay.errors import GATEWAY_ERRORS, AgentFailure, FailureKind, UsageError
-from assay.net.client import MAX_BYTES_EXTENSION
-from assay.net.http import classify_http_errors, too_large
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.http import exchange, failure_of_status, read_error_body, too_large
 from assay.net.json import JsonObject, parse_object
 from assay.net.redact import quote
-from assay.net.retry import parse_retry_after
 from assay.net.sse import Event, EventReader, EventTooLarge
 
 ENDPOINTS_VARIABLE = "AGENT_ENDPOINTS_JSON"
@@ -82,8 +79,7 @@ async def run_sync(
     http: httpx.AsyncClient, base: str, request: AgentRunRequest
 ) -> AgentRunResponse:
     """Run `request` on the agent at `base`; a response with status "error" is returned."""
-    async with _post(http, base, "sync", request) as response:
-        await _check_response("application/json", response)
+    async with _post(http, base, "sync", "application/json", request) as response:
         body = parse_response_object(await response.aread())
     return _check_echo(parse_response(body), request)
 
@@ -93,8 +89,7 @@ async def run_stream(
 ) -> AgentRunResponse:
     """The response in the first terminal event of a stream; what follows it is not read."""
     count, reader = 0, EventReader()
-    async with _post(http, base, "stream", request) as response:
-        await _check_response("text/event-stream", response)
+    async with _post(http, base, "stream", "text/event-stream", request) as response:
         try:
             async for chunk in response.aiter_bytes():
                 for event in reader.feed(chunk):
@@ -117,22 +112,28 @@ async def run_stream(
 
 @asynccontextmanager
 async def _post(
-    http: httpx.AsyncClient, base: str, way: str, request: AgentRunRequest
+    http: httpx.AsyncClient, base: str, way: str, expected: str, request: AgentRunRequest
 ) -> AsyncIterator[httpx.Response]:
+    """The response of content type `expected`, still unread. Raises `AgentFailure`."""
     headers = {
         "Content-Type": "application/json",
         "X-Request-ID": request.request_id.encode("ascii", "backslashreplace").decode(),
     }
-    with classify_http_errors():
-        async with http.stream(
-            "POST",
-            f"{base}/agents/run/{way}",
-            content=request.to_wire(),
-            headers=headers,
-            follow_redirects=False,
-            extensions={MAX_BYTES_EXTENSION: MAX_BYTES},
-        ) as response:
-            yield response
+    url, content = f"{base}/agents/run/{way}", request.to_wire()
+    async with exchange(
+        http, "POST", url, content=content, headers=headers, max_bytes=MAX_BYTES
+    ) as response:
+        if failure := failure_of_status(response.status_code, response.headers):
+            body = await read_error_body(response)
+            failure.said = quote(body)
+            with suppress(AgentFailure):
+                parse_response(parse_response_object(body))
+                failure.kind = FailureKind.AGENT_ERROR  # the agent's own answer, not its gateway's
+            raise failure
+        if media_type(response) != expected:
+            got = repr(media_type(response)[:40]) if media_type(response) else "no content type"
+            raise _protocol(f"expected content type {expected!r}, got {got}")
+        yield response
 
 
 def _protocol(message: str) -> AgentFailure:
@@ -142,41 +143,6 @@ def _protocol(message: str) -> AgentFailure:
 def media_type(response: httpx.Response) -> str:
     """The content type without its parameters, in lower case."""
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-
-
-async def _check_response(expected: str, response: httpx.Response) -> None:
-    """Raise unless the agent accepted the request and responds with content type `expected`."""
-    status = response.status_code
-    if status >= 400:
-        raise await _rejection(response)
-    if status >= 300:
-        raise _protocol(f"the agent redirects (HTTP {status}); use the URL that it redirects to")
-    if media_type(response) != expected:
-        got = repr(media_type(response)[:40]) if media_type(response) else "no content type"
-        raise _protocol(f"expected content type {expected!r}, got {got}")
-
-
-async def _rejection(response: httpx.Response) -> AgentFailure:
-    status, body, said = response.status_code, None, ""
-    try:
-        content = await response.aread()
-        said = quote(content)
-        body = parse_response(parse_response_object(content))
-    except (AgentFailure, httpx.HTTPError):
-        pass  # not the contract's body, which only adds a code
-    # Without the contract's body, such a status is the gateway's and not the agent's.
-    gateway = status in GATEWAY_ERRORS and body is None
-    # Only codes that the contract knows: an agent may have put anything else there.
-    code = body.error.code if body and body.error else None
-    named = f", {code}" if code in set(ErrorCode) else ""
-    hint = ": set AGENT_TOKEN to the agent's bearer token" if status in (401, 403) else ""
-    return AgentFailure(
-        FailureKind.CONNECTION if gateway else FailureKind.AGENT_ERROR,
-        f"HTTP {status} from the agent{named}{hint}",
-        status=status,
-        retry_after=parse_retry_after(response.headers.get("retry-after")),
-        said=said,
-    )
 
 
 def success_of(body: Mapping[str, Any]) -> bool | None:
