@@ -24,7 +24,8 @@ from assay.contract.envelope import (
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.http import exchange, failure_of_status, read_error_body, too_large
 from assay.net.json import JsonObject, parse_object
-from assay.net.redact import quote
+from assay.net.outbound import split_address
+from assay.net.redact import quote, redact_url
 from assay.net.sse import Event, EventReader, EventTooLarge
 
 ENDPOINTS_VARIABLE = "AGENT_ENDPOINTS_JSON"
@@ -64,14 +65,11 @@ def resolve_agent(agent: str, endpoints: Mapping[str, str]) -> str:
 def check_base_url(url: object, what: str) -> str:
     """`url` without a slash at its end. Raises `UsageError`, which starts with `what`."""
     try:
-        parts, parsed = urlsplit(str(url)), httpx.URL(str(url))
-        is_base = parts.scheme in ("http", "https") and bool(parsed.host)
-        is_base = is_base and not (parts.query or parts.fragment) and parts.port != 0
-    except (ValueError, httpx.InvalidURL):  # a broken IPv6 address, a malformed port, ...
-        is_base = False
-    if not is_base:
-        got = "it" if "@" in str(url) else repr(url)  # before an @ there may be a password
-        raise UsageError(f"{what}: {got} is not an http(s) URL such as http://host:8000")
+        split_address(str(url))
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}") from None
+    if urlsplit(str(url)).query or urlsplit(str(url)).fragment:
+        raise UsageError(f"{what}: {redact_url(str(url))!r} has a query or fragment; leave it out")
     return str(url).rstrip("/")
 
 

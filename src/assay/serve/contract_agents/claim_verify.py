@@ -76,16 +76,18 @@ def verify_claim(claim: str, chunks: Sequence[tuple[str, str]], needed: float) -
 
     `needed` is the share of the claim's content words that its evidence must have.
     """
-    stating, denying = [], []
+    stating, denying, said = [], [], set(words(claim))
+    numbers = {word for word in said if word[0].isdigit()}
     for chunk_id, text in chunks:
         for quote, is_clause in _quotes(text):
             if _shared(claim, quote) < needed:
                 continue
-            found = {"chunkId": chunk_id, "quote": quote}
+            found, there = {"chunkId": chunk_id, "quote": quote}, set(words(quote))
+            same_scope = numbers <= there and said & _HEDGES == there & _HEDGES
             if is_clause and differences(claim, {quote: chunk_id}):
                 denying.append(found)
             # In a longer piece, a negation may belong to another statement.
-            elif _same_scope(claim, quote) and (is_clause or polarity(quote)):
+            elif same_scope and (is_clause or polarity(quote)):
                 stating.append(found)
     if stating and not denying:
         verdict, reason = "pass", "the grounding states it"
@@ -120,13 +122,6 @@ def _content_stems(text: str) -> list[str]:
         for word in words(text)
         if not (is_stop(word) or is_negation(word) or word in _HEDGES or word[0].isdigit())
     ]
-
-
-def _same_scope(claim: str, quote: str) -> bool:
-    """Whether the quote has all numbers of the claim, and the same hedges."""
-    said, there = set(words(claim)), set(words(quote))
-    numbers = {word for word in said if word[0].isdigit()}
-    return numbers <= there and said & _HEDGES == there & _HEDGES
 
 
 async def verify_claims(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:

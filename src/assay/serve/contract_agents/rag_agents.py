@@ -115,10 +115,6 @@ class KnowledgeBase:
             chunk_id=name, doc_id=doc_id, text=text, score=score, metadata=metadata
         )
 
-    def document(self, doc_id: str) -> Document | None:
-        """A complete document, if more than its chunks is known."""
-        return None if self.is_ingested else self.retrieval.dataset.documents.get(doc_id)
-
 
 class KnowledgeBases:
     """The knowledge bases of one process; those that were ingested are kept in `folder`."""
@@ -435,13 +431,10 @@ async def lit_retrieval(
     if left_out := len(merged) - len(papers):
         warnings.append(f"budgets.max_context_tokens: {left_out} papers were left out")
     report("merged", percent=95, papers=len(papers))
+    duration_ms = round((time.perf_counter() - started) * 1000)
     return succeeded(
         request,
-        {
-            "papers": papers,
-            "count": len(papers),
-            "duration_ms": round((time.perf_counter() - started) * 1000),
-        },
+        {"papers": papers, "count": len(papers), "duration_ms": duration_ms},
         status="degraded" if warnings else "ok",
         artifacts=[paper["doc_id"] for paper in papers],
         provenance={"databases": list(found)},
@@ -451,7 +444,8 @@ async def lit_retrieval(
 
 def _paper(doc_id: str, chunk: GroundingChunk, base: KnowledgeBase) -> JsonObject:
     """What is known of a paper, with the complete abstract if the base has it."""
-    metadata, document = chunk.metadata, base.document(doc_id)
+    metadata = chunk.metadata
+    document = None if base.is_ingested else base.retrieval.dataset.documents.get(doc_id)
     known = {
         name: str(metadata[name]).strip()
         for name in ("title", "year", "journal", "doi", "pmid", "url")
@@ -462,15 +456,12 @@ def _paper(doc_id: str, chunk: GroundingChunk, base: KnowledgeBase) -> JsonObjec
     if isinstance(authors, str):
         authors = [name.strip() for name in authors.split(";")]
     fields = {
-        "title": known.get("title"),
+        **known,
         "abstract": chunk.text if document is None else document.text,
         "authors": [str(name) for name in authors] if isinstance(authors, list) else [],
         "year": int(known["year"]) if known.get("year", "").isdecimal() else None,
-        "journal": known.get("journal"),
-        "doi": known.get("doi"),
         "pmid": known.get("pmid") or (pubmed[1] if pubmed else None),
         "source": base.name,
-        "url": known.get("url"),
         "doc_id": doc_id,
     }
     return {name: value for name, value in fields.items() if value}
