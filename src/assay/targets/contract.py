@@ -11,17 +11,15 @@ from typing import Any
 from assay.contract.client import read_endpoints, resolve_agent, run_stream, run_sync
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.net.http import fetch
 from assay.net.json import JsonObject
 from assay.net.redact import quote
 from assay.targets.answer_reader import read_answer
-from assay.targets.http_agent import HttpAgent, ready_url, unreachable
+from assay.targets.http_agent import HttpAgent, ready_url
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo, invalid_answer
 from assay.targets.target_kinds import CONTRACT_TARGET, OpenContext, Target, redact_target
 
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
 
-_HEALTH_S = 5.0
 _DOCUMENT_KEYS = ("doc_id", "docId", "document_id", "documentId")
 _CHUNK_KEYS = ("chunk_id", "chunkId", "id")
 _PAPER_KEYS = (*_DOCUMENT_KEYS, "id", "pmid", "doi", "url")
@@ -80,14 +78,8 @@ class ContractAgent(HttpAgent):
         self.info = AgentInfo(redact_target(str(target)), protocol="http", track=context.track)
 
     async def open(self) -> None:
-        """Connect. Raises `TargetError` if nothing responds; any complete response will do."""
         await self.connect(self._base)
-        url = f"{self._base}/health"
-        try:
-            await fetch(self.http, "GET", url, timeout=_HEALTH_S)
-        except AgentFailure as failure:
-            await self.close()
-            raise unreachable(url, failure) from None
+        await self.require_listener(f"{self._base}/health")
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         # Both dialects at once: an agent ignores what it does not know.

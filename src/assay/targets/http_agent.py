@@ -83,7 +83,7 @@ class HttpAgent:
         """
         await self.close()
         try:
-            self.policy.check_url(_front_page(url))
+            self.policy.check_url(front_page(url))
         except OutboundRefused as error:
             raise TargetError(str(error)) from None
         for name in ("httpx", "httpcore"):  # which log whole addresses, with the query, at INFO
@@ -93,9 +93,8 @@ class HttpAgent:
         self._connection = open_client(self.policy, auth=auth)
         self._connection.event_hooks = {"request": [_add_traceparent]}
 
-    async def require_listener(self, url: str) -> None:
-        """Raise `TargetError` if no connection can be made to the host of `url`."""
-        page = _front_page(url)
+    async def require_listener(self, page: str) -> None:
+        """Raise `TargetError` if no connection can be made to a page."""
         try:
             async with asyncio.timeout(_CONNECT_SECONDS), exchange(self.http, "GET", page):
                 pass
@@ -128,7 +127,7 @@ async def _add_traceparent(request: httpx.Request) -> None:
         request.headers.setdefault("traceparent", search.traceparent)
 
 
-def _front_page(url: str) -> str:
+def front_page(url: str) -> str:
     """The root of the host. The path and query may hold placeholders, which are no address."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/"

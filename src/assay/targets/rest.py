@@ -29,7 +29,7 @@ from assay.net.outbound import split_address
 from assay.net.redact import SECRET_NAME, URL_VALUE, quote, remember_secrets, secret_fields
 from assay.net.sse import EventReader
 from assay.targets.answer_reader import AnswerReader, Received, strings_in, validate_keys
-from assay.targets.http_agent import HttpAgent, ready_url
+from assay.targets.http_agent import HttpAgent, front_page, ready_url
 from assay.targets.protocol import CURRENT_SEARCH, AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, RequestSettings, Target, redact_target
 
@@ -350,7 +350,7 @@ class RestAgent(HttpAgent):
     async def open(self) -> None:
         url = self._template.url
         await self.connect(url, token=self.sends_token)
-        await self.require_listener(url)
+        await self.require_listener(front_page(url))
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         answer = self._read(await self._template.send(self.http, CallValues(query, top_k)))
