@@ -12,9 +12,6 @@ from assay import Run
 from assay.errors import RunError
 from assay.run.folder import (
     ReportWriter,
-    find_query_row,
-    read_query_rows,
-    read_report_head,
 )
 
 
@@ -28,8 +25,8 @@ def test_figures_and_rows_are_the_whole(run: Run) -> None:
     whole = orjson.loads(file.read_bytes())
     rows = whole.pop("per_query_results")
     assert len(rows) == 7
-    assert orjson.loads(read_report_head(file).to_json()) == whole
-    assert [orjson.loads(row.to_json()) for row in read_query_rows(file)] == rows
+    assert orjson.loads(run.folder.read_report().to_json()) == whole
+    assert [orjson.loads(row.to_json()) for row in run.folder.read_rows()] == rows
     assert run.folder.read_report() == run.report
 
 
@@ -53,7 +50,7 @@ def test_the_figures_are_found_wherever_a_block_ends(
     content = run.folder.report_file.read_bytes()
     start = content.index(b'"per_query_results": [')
     run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [\n{ nonsense')
-    assert read_report_head(run.folder.report_file).to_json() == run.report.to_json()
+    assert run.folder.read_report().to_json() == run.report.to_json()
 
 
 def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +76,8 @@ def test_rows_are_read_and_found_however_they_are_formatted(run: Run, formatted:
     if formatted:  # by another program
         path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()), option=orjson.OPT_INDENT_2))
     assert (run.folder.read_report(), list(run.rows())) == (run.report, rows)
-    assert [find_query_row(path, row.query_id) for row in rows] == rows
-    assert find_query_row(path, "nobody") is None
+    assert [run.folder.find_row(row.query_id) for row in rows] == rows
+    assert run.folder.find_row("nobody") is None
 
 
 @pytest.mark.parametrize("left", [0, 5])
@@ -115,5 +112,5 @@ def test_rows_are_read_one_at_a_time(run: Run) -> None:
     content = path.read_bytes()
     for damaged, wanted in ((0, 6), (6, 0)):
         path.write_bytes(content.replace(rows[damaged].to_json(), b'{"nonsense'))
-        assert find_query_row(path, rows[wanted].query_id) == rows[wanted]
-    assert next(read_query_rows(path)) == rows[0]
+        assert run.folder.find_row(rows[wanted].query_id) == rows[wanted]
+    assert next(run.folder.read_rows()) == rows[0]

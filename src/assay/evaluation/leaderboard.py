@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.statistics import Estimate, compare_strata, holm
-from assay.run.folder import RunFolder, read_query_rows
+from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, compared_by
 
 ALPHA = 0.05
@@ -116,6 +116,6 @@ def _ranks_of_reports(figure: str, reports: Sequence[_File]) -> list[str]:
 def _scores(figure: str, report: Path) -> dict[str, float]:
     parsed = parse_figure(figure)
     if not isinstance(parsed, AnswerFigure):
-        return {row.query_id: row.score(parsed) for row in read_query_rows(report)}
+        return {row.query_id: row.score(parsed) for row in RunFolder(report.parent).read_rows()}
     found = {row.query_id: row.score(parsed.key) for row in RunFolder(report.parent).read_answers()}
     return {query_id: score for query_id, score in found.items() if score is not None}

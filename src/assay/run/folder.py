@@ -131,7 +131,7 @@ class RunFolder:
 
     def read_report(self) -> Report:
         """The report without its rows, with the comparison if there is one."""
-        report = read_report_head(self._finished_report())
+        report = self._read_head(self._finished_report())
         if not self.comparison_file.exists():
             return report
         remedy = (
@@ -142,13 +142,43 @@ class RunFolder:
         gates = [*report.gates, *([comparison.gate] if comparison.gate else [])]
         return report.model_copy(update={"comparison": comparison, "gates": gates})
 
+    def _read_head(self, path: Path) -> Report:
+        """Everything but the rows, as quick for a large run as for a small one."""
+        value, _ = _open_report(path)
+        require_format(value, path)
+        return Report.read(value, path, _report_remedy(path))
+
     def read_rows(self) -> Iterator[QueryRow]:
-        """One row for each query, in the order of the plan."""
-        yield from read_query_rows(self._finished_report())
+        """One row for each query, each with a score for every metric that the report names."""
+        path = self._finished_report()
+        head, number, remedy = self._read_head(path), 0, _report_remedy(path)
+        keys = [parse_metric(name).key for name in head.statistics]
+        for number, value in enumerate(_open_report(path)[1], start=1):
+            row = QueryRow.read(value, path, remedy, f"row {number}")
+            for key in keys:
+                if key not in row.scores:
+                    raise damaged(path, f"row {number}: {key} is not a number", remedy)
+            yield row
+        if number != (total := head.summary.total_queries):
+            what = f"it has {number} rows, and its figures are of {total} queries"
+            raise damaged(path, what, remedy)
+
+    def read_scores(self, key: str) -> list[float]:
+        """One score of every row, without validating the rows: for lists of many runs."""
+        return [float(row.get(key) or 0.0) for row in _open_report(self.report_file)[1]]
 
     def find_row(self, query_id: str) -> QueryRow | None:
-        """The row of one query; None if the run did not ask it."""
-        return find_query_row(self._finished_report(), query_id)
+        """The row of one query, without parsing the others; None if the run did not ask it."""
+        path, wanted = self._finished_report(), orjson.dumps(query_id)
+        remedy = _report_remedy(path)
+        # Most lines are ruled out by a search for bytes, many times as fast as parsing them.
+        for line in read_lines(path, limit=FILE_MAX_BYTES):
+            if line.startswith(b'{"') and wanted in line:
+                value = parse_stored(line.rstrip(b",\n"), path, remedy)
+                if value.get("query_id") == query_id:
+                    return QueryRow.read(value, path, remedy, f"row of {query_id!r}")
+        # A report that another program wrote has its rows on other lines.
+        return next((row for row in self.read_rows() if row.query_id == query_id), None)
 
     def read_answers(self) -> Iterator[AnswerRow]:
         """One row for each question; none if answers were not evaluated."""
@@ -464,56 +494,13 @@ class ReportWriter:
         self._rows_path.unlink(missing_ok=True)
 
 
-def read_report_head(path: Path) -> Report:
-    """Everything but the rows, as quick for a large run as for a small one."""
-    value, _rows = _open_report(path)
-    require_format(value, path)
-    return Report.read(value, path, report_remedy(path))
-
-
-def read_query_rows(path: Path) -> Iterator[QueryRow]:
-    """The rows one at a time, each with a score for every metric that the report names."""
-    head = read_report_head(path)
-    keys = [parse_metric(name).key for name in head.statistics]
-    number, remedy = 0, report_remedy(path)
-    for number, value in enumerate(_open_report(path)[1], start=1):
-        row = QueryRow.read(value, path, remedy, f"row {number}")
-        for key in keys:
-            if key not in row.scores:
-                raise damaged(path, f"row {number}: {key} is not a number", remedy)
-        yield row
-    if number != head.summary.total_queries:
-        total = head.summary.total_queries
-        what = f"it has {number} rows, and its figures are of {total} queries"
-        raise damaged(path, what, remedy)
-
-
-def read_scores(path: Path, key: str) -> list[float]:
-    """One score of every row, without validating the rows: for lists of many runs."""
-    return [float(row.get(key) or 0.0) for row in _open_report(path)[1]]
-
-
-def find_query_row(path: Path, query_id: str) -> QueryRow | None:
-    """The row of one query, without parsing the others; None if there is none."""
-    wanted, remedy = orjson.dumps(query_id), report_remedy(path)
-    # Most lines are ruled out by a search for bytes, which is many times as fast as parsing them.
-    for line in read_lines(path, limit=FILE_MAX_BYTES):
-        if line.startswith(b'{"') and wanted in line:
-            value = parse_stored(line.rstrip(b",\n"), path, remedy)
-            if value.get("query_id") == query_id:
-                return QueryRow.read(value, path, remedy, f"row of {query_id!r}")
-    # A report that another program wrote has its rows on other lines.
-    return next((row for row in read_query_rows(path) if row.query_id == query_id), None)
-
-
-def report_remedy(path: Path) -> str:
-    """What to do about a damaged report."""
+def _report_remedy(path: Path) -> str:
     return f"recreate it from the call log with: assay eval --resume {path.parent}"
 
 
 def _open_report(path: Path) -> tuple[JsonObject, Iterator[JsonObject]]:
     """The figures, and the rows, which are read one at a time."""
-    start, remedy = bytearray(), report_remedy(path)
+    start, remedy = bytearray(), _report_remedy(path)
     with open_file(path) as file:
         while block := file.read(_BLOCK):
             seen = max(0, len(start) - len(_FIRST_ROW))
@@ -536,5 +523,5 @@ def _rows(path: Path, offset: int) -> Iterator[JsonObject]:
     for _end, line in complete_lines(path, offset, limit=FILE_MAX_BYTES):
         if line == _END:
             return
-        yield parse_stored(line.rstrip(b",\n"), path, report_remedy(path))
-    raise damaged(path, "it is truncated", report_remedy(path))
+        yield parse_stored(line.rstrip(b",\n"), path, _report_remedy(path))
+    raise damaged(path, "it is truncated", _report_remedy(path))

@@ -25,7 +25,7 @@ from assay.metrics.statistics import Estimate, student_t
 from assay.net.json import is_extreme
 from assay.net.redact import printable
 from assay.run.config import settings
-from assay.run.folder import RunFolder, read_scores
+from assay.run.folder import RunFolder
 from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState
 from assay.text import parse_time
 
@@ -268,7 +268,7 @@ def _read_line(run: RunFolder, signature: Signature, *, with_scores: bool = Fals
         return replace(line, damage=str(error))
     if with_scores and line.metric and (line.queries or 0) <= MAX_SCORES:
         with suppress(AssayError, OSError, TypeError, ValueError):  # opening it says what is wrong
-            scores = read_scores(run.report_file, parse_metric(line.metric).key)
+            scores = run.read_scores(parse_metric(line.metric).key)
             return replace(line, scores=np.array(scores, np.float32))
     return line
 
