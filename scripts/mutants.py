@@ -62,7 +62,7 @@ AREAS = {
         (
             # Not those that start processes: what they execute, no coverage sees.
             *("tests/run/test_calls.py", "tests/run/test_folder.py", "tests/run/test_listing.py"),
-            *(f"tests/run/test_{name}.py" for name in ("report_file", "comparison")),
+            "tests/run/test_comparison.py",
             "tests/run/test_provenance.py",
             *(f"tests/evaluation/test_{name}.py" for name in ("evaluation", "resuming", "merge")),
             *(f"tests/evaluation/test_{name}.py" for name in ("recorder", "searching")),
