@@ -148,7 +148,7 @@ def test_a_run_that_cannot_be_compared_with_fails_a_gate(
 def test_a_name_that_no_run_has_is_refused_before_the_run(
     main: Run, dataset: Dataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(RunError, match=r"label, branch or name 'mian'.*Did you mean 'main'\?"):
+    with pytest.raises(RunError, match="label, branch or name 'mian'"):
         evaluate(right_below(3), dataset, out=tmp_path, compare_to="mian")
     assert [each.name for each in list_runs(tmp_path)] == [main.name]
 

@@ -40,7 +40,7 @@ from assay.metrics.statistics import compare_paired, min_queries
 from assay.report.numbers import counted, difference, figure, interval
 from assay.run.comparison import ComparedRun
 from assay.run.config import RunConfig
-from assay.run.folder import LATEST, RunFolder, find_run, folder_at, list_runs
+from assay.run.folder import LATEST, RunFolder, find_run, folder_at, list_runs, runs_named
 from assay.run.models import (
     Comparison,
     GateResult,
@@ -395,11 +395,11 @@ def with_reference(
         return evaluation
     if config.baseline:
         raise UsageError("--baseline and --compare-to exclude each other; omit one of them")
-    folders, known = _runs_named(evaluation, out, resumed)
+    folders = _runs_to_compare(evaluation, out, resumed)
     if not folders and not config.allow_first_run:
         raise RunError(
-            f"no run under {out} has the label, branch or name {config.compare_to!r}; for a first "
-            f"one add --allow-first-run{did_you_mean(config.compare_to, known)}"
+            f"no run under {out} has the label, branch or name {config.compare_to!r}; list them "
+            "with: assay runs, or add --allow-first-run"
         )
     if not folders:
         gates = [gate for gate in evaluation.gates if not gate.reference]
@@ -414,10 +414,10 @@ def with_reference(
     return replace(evaluation, reference=reference)
 
 
-def _runs_named(
+def _runs_to_compare(
     evaluation: "Evaluation", out: Path, resumed: RunFolder | None
-) -> tuple[list[RunFolder], set[str]]:
-    """The runs that `compare_to` names, the best reference first, and all names that runs have.
+) -> list[RunFolder]:
+    """The runs that `compare_to` names, the best reference first.
 
     A branch may have runs of several targets, and a label runs of other samples: those like the
     plan come first, and of these the newest.
@@ -425,23 +425,17 @@ def _runs_named(
     config, data = evaluation.config, evaluation.dataset.fingerprint
     name, target = config.compare_to, redact_target(config.target)
     if name == LATEST or folder_at(name, out):
-        return [find_run(name, out)], set()
+        return [find_run(name, out)]
     sample = attrgetter("split", "top_k", "num_queries", "seed", "num_shards", "shard_index")
-    known: set[str] = set()
     found: list[tuple[tuple[bool, ...], RunFolder]] = []
-    for folder in reversed(list(list_runs(out))):
-        with suppress(RunError):  # opening it by its own name says what is wrong
-            header = folder.read_header()
-            names = {each for each in (header.label, header.repository.branch) if each}
-            if header.baseline_of is None and (resumed is None or folder.name != resumed.name):
-                known |= names
-                if name in names:
-                    same_target = header.label == name or header.config.target == target
-                    same_sample = sample(header.config) == sample(config)
-                    fit = same_target, same_sample, header.dataset.fingerprint == data
-                    found.append((fit, folder))
+    for folder, header in runs_named(name, list(list_runs(out))):
+        same_target = header.label == name or header.config.target == target
+        same_sample = sample(header.config) == sample(config)
+        fit = same_target, same_sample, header.dataset.fingerprint == data
+        if resumed is None or folder.name != resumed.name:
+            found.append((fit, folder))
     found.sort(key=itemgetter(0), reverse=True)
-    return [folder for _, folder in found], known
+    return [folder for _, folder in found]
 
 
 def _open_reference(folder: RunFolder, evaluation: "Evaluation") -> ReferenceRun:

@@ -398,17 +398,24 @@ def only_match(
 
 def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
     """The newest complete run of a label or branch that others can be compared with."""
-    for run in reversed(runs):
+    for run, _header in runs_named(name, runs):
         with suppress(AssayError, OSError):  # opening it by its own name says what is wrong
-            header = run.read_header()
-            if header.baseline_of or name not in (header.label, header.repository.branch):
-                continue
             report = run.read_report()
             summary = report.summary
             answered = is_answered(summary.successful_queries, summary.total_queries)
             if report.state == RunState.COMPLETE and answered:
                 return [run]
     return []
+
+
+def runs_named(name: str, runs: Sequence[RunFolder]) -> Iterator[tuple[RunFolder, RunHeader]]:
+    """The runs of a label or branch, newest first, without those made as another's baseline."""
+    for run in reversed(runs):
+        with suppress(AssayError, OSError):
+            header = run.read_header()
+            named = name in (header.label, header.repository.branch)
+            if named and not header.baseline_of:
+                yield run, header
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:
