@@ -16,7 +16,7 @@ from tests.data.conftest import Rows, lines, parquet
 from tests.data.file_server import FileServer, file_server, publish
 
 from assay.data import load_dataset, public_sources
-from assay.data.load import is_available_offline
+from assay.data.public_sources import offline
 from assay.errors import DataError, DownloadError, UsageError
 
 OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
@@ -96,14 +96,16 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
 
 @pytest.mark.parametrize("name", ["beir:scifact", "nfcorpus", "beir:nfcorpus"])
 def test_an_archive_is_downloaded_once(mirror: FileServer, name: str) -> None:
-    assert not is_available_offline(name)
+    with offline(), pytest.raises(DownloadError, match="is not on this machine"):
+        load_dataset(name)
     told: list[tuple[str, int, int | None]] = []
     for _ in range(2):
         dataset = load_dataset(name, progress=lambda *step: told.append(step))
     assert (dataset.name, dataset.judgments, dataset.warnings) == (name, {"test": GRADES}, ())
     assert len(mirror.seen) == 1
     assert told[-1][1] == told[-1][2] == len(mirror.files[mirror.seen[0]])
-    assert is_available_offline(name)
+    with offline():
+        assert load_dataset(name).judgments
 
 
 def test_one_of_several_sets_in_an_archive(mirror: FileServer) -> None:
@@ -242,12 +244,14 @@ def library(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_data_set_of_the_library(library: str) -> None:
-    assert not is_available_offline(library)
+    with offline(), pytest.raises(DownloadError, match="is not on this machine"):
+        load_dataset(library)
     dataset = load_dataset(library)
     assert dataset.documents["d1"].text == "Green tea is steeped."
     assert dataset.queries["q1"].text == "how is tea made"
     assert dataset.judgments == {"test": {"q1": {"d1": 2, "d2": 0}}}
-    assert is_available_offline(library)
+    with offline():
+        assert load_dataset(library).judgments
 
 
 def test_what_the_library_does_not_have_is_named(library: str, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_the_data_of_a_run_is_found_where_it_is_the_same(
     assert (same and same.fingerprint, why) == (notes.fingerprint, "")
     for config, reason in (
         ({"dataset": "notes"}, "has changed since the run"),
-        ({"dataset": "beir:nowhere"}, "is not on this machine"),
+        ({"dataset": "beir:quora"}, "is not on this machine"),
         ({"dataset": "notes", "private": True}, "the run is private"),
     ):
         data, why = found(make_dataset(1), **config)

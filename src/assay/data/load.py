@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay.data.beir import read_beir
 from assay.data.dataset import UNANSWERABLE, Dataset
-from assay.data.public_sources import BEIR_HASHES, SOURCES, DataSource
+from assay.data.public_sources import BEIR_HASHES, SOURCES, DataSource, require_network
 from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
@@ -98,13 +98,6 @@ def require_dataset(name: str | Path) -> None:
     )
 
 
-def is_available_offline(name: str) -> bool:
-    """Whether a data set can be read without a network."""
-    source = source_of(name)
-    exists = name not in KNOWN and Path(name).exists()
-    return source is None or exists or source.is_available_offline(name)
-
-
 def source_of(name: object) -> DataSource | None:
     """The source that a name begins with; None for names and paths without one."""
     prefix, _, rest = ("beir:nfcorpus" if name == "nfcorpus" else str(name)).partition(":")
@@ -115,6 +108,7 @@ def source_of(name: object) -> DataSource | None:
         return None
 
     def read(name: str, _findings: Findings, _progress: Progress) -> Dataset:
+        require_network(name)
         dataset = load_plugin(point)(name.partition(":")[2])
         if not isinstance(dataset, Dataset):
             raise UsageError(
@@ -122,7 +116,7 @@ def source_of(name: object) -> DataSource | None:
             )
         return dataset
 
-    return DataSource(read, lambda _: False, f"by the package of {point.value}")
+    return DataSource(read, f"by the package of {point.value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ downloaded once is used from then on: the data of a run stays the same when othe
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,23 @@ _HUB_URL = "https://huggingface.co"
 _MAX_LISTING = 64 * 2**20
 _MAX_FILE = 16 * 2**30
 _HUB_NAME = re.compile(r"hf:([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+_offline: ContextVar[bool] = ContextVar("offline", default=False)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within the block nothing is downloaded: what is not on this machine is a `DownloadError`."""
+    token = _offline.set(True)
+    try:
+        yield
+    finally:
+        _offline.reset(token)
+
+
+def require_network(name: str) -> None:
+    """Raise `DownloadError` within `offline`."""
+    if _offline.get():
+        raise DownloadError(f"the data set {name!r} is not on this machine")
 
 
 def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dataset:
@@ -90,12 +108,6 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
     return read_beir(path, text, findings, part)
 
 
-def is_beir_cached(text: str) -> bool:
-    """Whether reading it needs no network."""
-    name = text.removeprefix("beir:").partition("/")[0]
-    return name in BEIR_HASHES and _archive_place(name).is_file()
-
-
 def _archive_place(name: str) -> Path:
     if name != "nfcorpus":
         return cache_folder() / "beir" / f"{name}.zip"
@@ -104,6 +116,9 @@ def _archive_place(name: str) -> Path:
 
 
 def _download_archive(name: str, path: Path, progress: Progress) -> None:
+    if path.is_file():
+        return
+    require_network(f"beir:{name}")
     from assay.net.download import download_file  # brings httpx: 0.1 s
     from assay.net.outbound import UNRESTRICTED
 
@@ -148,12 +163,6 @@ def read_hub(text: str, findings: Findings, progress: Progress) -> Dataset:
     return read_files(files, opened, f"hf:{repo}", findings)
 
 
-def is_hub_cached(text: str) -> bool:
-    """Whether reading it needs no network."""
-    match = _HUB_NAME.fullmatch(text)
-    return match is not None and _hub_record(match[1], match[2] or "").is_file()
-
-
 def _hub_record(repo: str, revision: str = "") -> Path:
     """The file that has the commit of a revision and the paths of its files."""
     folder = cache_folder() / "hub" / repo.replace("/", "--")
@@ -171,12 +180,13 @@ def _hub_access() -> "tuple[str, TokenFor | None]":
 
 def _hub_listing(repo: str, revision: str) -> tuple[str, list[str]]:
     """The commit, and the paths of all its files."""
-    from assay.net.download import fetch_json
-
     record = _hub_record(repo, revision)
     if record.is_file():
         known = parse_object(read_file(record)) or {}
         return str(known["sha"]), list(known["paths"])
+    require_network(f"hf:{repo}")
+    from assay.net.download import fetch_json
+
     base, token = _hub_access()
     at = f"/revision/{quote(revision, safe='')}" if revision else ""
     try:
@@ -216,6 +226,8 @@ def _download_files(
         raise DataError(f"hf:{repo} has {len(local):,} files, more than {MAX_FILES:,}")
     base, token = _hub_access()
     for path, place in local.items():
+        if not place.is_file():
+            require_network(f"hf:{repo}")
         url = f"{base}/datasets/{repo}/resolve/{commit}/{quote(path)}"
         what = f"downloading {place.name}"
         try:
@@ -232,6 +244,8 @@ def read_ir_dataset(text: str, findings: Findings, progress: Progress) -> Datase
     """The data set `ir_datasets:NAME`; its judgments are the split `test`."""
     name = text.removeprefix("ir_datasets:")
     require_extras(text, "ir_datasets")
+    if not _ir_mark(text).is_file():  # else the library has its files
+        require_network(text)
     import ir_datasets
 
     try:
@@ -273,11 +287,6 @@ def read_ir_dataset(text: str, findings: Findings, progress: Progress) -> Datase
     return Dataset(text, documents, queries, {"test": judgments}, {}, findings.messages)
 
 
-def is_ir_dataset_cached(text: str) -> bool:
-    """Whether it was read before, so that the library has its files."""
-    return find_spec("ir_datasets") is not None and _ir_mark(text).is_file()
-
-
 def _ir_mark(text: str) -> Path:
     return cache_folder() / "ir_datasets" / quote(text.removeprefix("ir_datasets:"), safe="")
 
@@ -307,30 +316,22 @@ def _first_text(record: Any, *names: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """One kind of name, `PREFIX:NAME`; `what` is a line for `assay data list`.
-
-    `read` downloads what is not in the cache; `is_available_offline` says if that is needed.
-    """
+    """One kind of name, `PREFIX:NAME`; `what` is a line for `assay data list`."""
 
     read: Callable[[str, Findings, Progress], Dataset]
-    is_available_offline: Callable[[str], bool]
     what: str
 
 
 SOURCES: Mapping[str, DataSource] = {
     "beir": DataSource(
-        read_beir_download,
-        is_beir_cached,
-        f"the public sets of the BEIR benchmark: {', '.join(BEIR_HASHES)}",
+        read_beir_download, f"the public sets of the BEIR benchmark: {', '.join(BEIR_HASHES)}"
     ),
     "hf": DataSource(
         read_hub,
-        is_hub_cached,
         "a retrieval data set on the model hub, in BEIR's or MTEB's layout: hf:ORG/NAME[@REVISION]",
     ),
     "ir_datasets": DataSource(
         read_ir_dataset,
-        is_ir_dataset_cached,
         "every set of the library ir_datasets (pip install 'agent-assay[ir-datasets]')",
     ),
 }

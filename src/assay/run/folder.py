@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 import orjson
 
 from assay.data import Dataset, load_dataset
-from assay.data.load import is_available_offline
+from assay.data.public_sources import offline
 from assay.errors import AssayError, RunError, did_you_mean
 from assay.files import (
     FILE_MAX_BYTES,
@@ -440,10 +440,9 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     source = header.config.dataset
     if header.config.private:
         return None, "the run is private: its page shows ids and figures only"
-    if not is_available_offline(source):
-        return None, f"the data set {source!r} is not on this machine"
     try:
-        dataset = load_dataset(source, columns=header.config.columns)
+        with offline():
+            dataset = load_dataset(source, columns=header.config.columns)
     except AssayError as error:
         return None, str(error)
     if dataset.fingerprint != header.dataset.fingerprint:

@@ -21,8 +21,9 @@ from starlette.responses import RedirectResponse, Response
 from assay.contract.check import TargetReport, check_agent, parse_check_target
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
-from assay.data.load import KNOWN, is_available_offline
-from assay.errors import AssayError, UsageError
+from assay.data.load import KNOWN
+from assay.data.public_sources import offline
+from assay.errors import AssayError, DownloadError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.evaluation.plan import (
     check_target_health,
@@ -315,8 +316,12 @@ async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> Tr
     """
     data, target = None, parse_target(reveal(config.target))
     is_builtin = TARGET_KINDS[target.kind].searches_dataset
-    if is_builtin or is_available_offline(config.dataset):
-        data = await asyncio.to_thread(load_dataset, config.dataset, columns=config.columns)
+    try:
+        with offline():
+            data = await asyncio.to_thread(load_dataset, config.dataset, columns=config.columns)
+    except DownloadError:
+        if is_builtin:
+            raise
     asked = query or query_of(data)
     known = data.queries.values() if data else ()
     query_id = next((one.id for one in known if one.text == asked), "")
