@@ -97,16 +97,6 @@ def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
         assert "memory" in service["deploy"]["resources"]["limits"], name
 
 
-def test_the_flags_of_a_ray_node_are_flags_of_ray() -> None:
-    from ray.scripts.scripts import start
-
-    known = {flag for option in start.params for flag in option.opts}
-    entry = json.loads(dict(stages()["ray"])["ENTRYPOINT"])
-    for name in ("ray-head", "ray-worker"):
-        words = [*entry[2:], *compose(CLUSTER)[name]["command"]]
-        assert {word.split("=")[0] for word in words} <= known
-
-
 @pytest.mark.parametrize("name", ["mcp-server", "purple-agent", "green-agent", "ui"])
 def test_the_flags_of_a_service_are_flags_of_its_server(name: str) -> None:
     service = compose()[name]

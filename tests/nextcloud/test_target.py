@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 from tests.serve.serving import serving
-from tests.serve_mcp.serving import load_tiny
 
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.report.html import DOC_TYPE, slices_of
 from assay.run.config import RunConfig
-from assay.serve.mcp.app import mcp_app
 from assay.targets import open_target
 from assay.targets.protocol import Agent
 from assay.targets.target_kinds import OpenContext
@@ -118,16 +116,6 @@ async def test_a_server_without_the_tool_and_another_fragment_are_refused() -> N
     with pytest.raises(TargetError, match="no tool 'nc_semantic_search_answer'; it has: nc_sem"):
         async with opened(newer_server({}), "#answer"):
             pass
-
-
-async def test_our_own_server_speaks_the_same_tools() -> None:
-    async with serving(mcp_app(load_tiny)) as url:
-        agent = open_target(f"nextcloud:{url}#answer", OpenContext(DATA))
-        await agent.open()
-        answer = await agent.ask("calcium and the loss of bone", 2)
-        await agent.close()
-    assert answer.doc_ids[0] == "MED-1"
-    assert answer.citations == ("MED-1",)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Every server stands behind the same guards, in the same order, and refuses in the same way."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -124,16 +123,6 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(
     assert answer.startswith(b"http/1.1 408 ")
     assert b"connection: close" in answer
     assert b"x-request-id: " in answer
-
-
-async def test_one_line_is_logged_for_each_request(
-    build: Build, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, logger="assay.serve.requests")
-    async with serving(build()) as url:
-        await http.get(f"{url}/health", headers={"X-Request-ID": "r-8"})
-    lines = [each for each in caplog.records if each.name == "assay.serve.requests"]
-    assert [each.fields["request_id"] for each in lines] == ["r-8"]  # type: ignore[attr-defined]
 
 
 async def _chunks() -> AsyncIterator[bytes]:

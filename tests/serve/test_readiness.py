@@ -20,11 +20,7 @@ async def _damaged(*_: Any) -> Any:
 async def test_health_names_the_problem_and_the_log_names_the_place(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def load(_progress: Progress) -> Find:
-        find: Find = await _damaged()
-        return find
-
-    async with serving(purple_app(load)) as url:
+    async with serving(purple_app(_damaged)) as url:
         answer = await http.get(f"{url}/health/ready")
     assert answer.status_code == 503
     assert answer.json()["index"] == (

@@ -10,15 +10,6 @@ from assay.errors import UsageError
 from assay.serve.mcp.app import mcp_app
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_health_check_says_what_is_searched(
-    url: str, http: httpx.AsyncClient, method: str
-) -> None:
-    await http.post(f"{url}/search_nfcorpus", json={"query": "coffee"})
-    health = (await http.request(method, f"{url}/health_check")).json()
-    assert (health["status"], health["documents"], health["dataset"]) == ("healthy", 5, "tiny")
-
-
 async def test_every_search_is_counted(url: str, http: httpx.AsyncClient) -> None:
     async with Client(f"{url}/mcp") as client:
         await client.call_tool("search_nfcorpus", {"query": "coffee"})
