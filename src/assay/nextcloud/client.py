@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from assay.errors import AssayError, UsageError
+from assay.errors import AgentFailure, AssayError, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge, open_client
-from assay.net.http import connect_reason
+from assay.net.http import classify_http_errors
 from assay.net.json import JsonObject
 from assay.net.retry import RetryPolicy, parse_retry_after
 
@@ -207,9 +207,10 @@ class NotesClient:
 
         async def send() -> httpx.Response:
             try:
-                response = await self._http.request(method, self.account.api + path, **request)
-            except httpx.RequestError as error:
-                raise self._from_transport(error) from None
+                with classify_http_errors():
+                    response = await self._http.request(method, self.account.api + path, **request)
+            except AgentFailure as failure:
+                raise self._from_failure(failure) from None
             self._connected = True
             is_gone = method == "DELETE" and response.status_code == 404
             if response.is_success or is_gone:
@@ -224,21 +225,14 @@ class NotesClient:
             wait = f"; it asked to wait {error.retry_after:g} s" if error.retry_after else ""
             raise error.with_message(f"{error} (attempts: {error.attempts}{wait})") from None
 
-    def _from_transport(self, error: httpx.RequestError) -> NotesError:
-        host = self.account.host
-        if isinstance(error, ResponseTooLarge | EncodingRefused):
-            message = f"{host} sent a response that cannot be read: {error}"
-            return NotesError(message, maybe_done=True)
-        never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-        if never_sent:
-            what = f"cannot be reached ({connect_reason(error)})"
-        elif isinstance(error, httpx.TimeoutException):
-            what = "did not respond in time"
-        else:
-            what = f"closed the connection ({type(error).__name__})"
+    def _from_failure(self, failure: AgentFailure) -> NotesError:
+        cause = failure.__context__
+        never_sent = isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout)
+        what = f"cannot be reached ({failure})" if never_sent else f"failed: {failure}"
         # A host that never responded is more likely misspelt than down for a moment.
-        again = self._connected
-        return NotesError(f"{host} {what}", retryable=again, maybe_done=not never_sent, exit_code=3)
+        again = self._connected and not isinstance(cause, ResponseTooLarge | EncodingRefused)
+        message = f"{self.account.host} {what}"
+        return NotesError(message, retryable=again, maybe_done=not never_sent, exit_code=3)
 
     def _from_status(self, response: httpx.Response) -> NotesError:
         """The response body is left out of the message, because it may repeat a note."""

@@ -105,8 +105,15 @@ def evaluation_page(request: Request) -> Response:
     ui, started = ui_of(request), _started(request)
     if run := ui.find_run(started):
         return RedirectResponse(f"/runs/{run}", 303)
-    again = repeat_query(started.config)
-    return ui.page(request, "evaluation.html", started=started, view=started.view, again=again)
+    return ui.page(
+        request,
+        "running.html",
+        line=None,
+        started=started,
+        view=started.view,
+        events="" if started.ended else f"/evaluations/{started.id}/events",
+        again=repeat_query(started.config),
+    )
 
 
 async def evaluation_events(request: Request) -> Response:
