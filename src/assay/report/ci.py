@@ -133,6 +133,7 @@ def _scores(report: Report) -> list[tuple[str, str]]:
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
     a, b = comparison.a, comparison.b
+    # Runs of one target that nothing tells apart, such as a service before and after a deployment.
     if a == b:
         a, b = "before", "now"
     names = markdown_text(a), markdown_text(b)

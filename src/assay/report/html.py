@@ -255,8 +255,8 @@ def ratings(row: AnswerRow) -> list[tuple[str, float, str]]:
 # --- slices of queries ---------------------------------------------------------------------------
 
 WORDS, RELEVANT, TAG = "words", "relevant", "tag"
+# Slices of what became of a query in one run.
 OUTCOME, DOC_TYPE = OUTCOMES = ("outcome", "type")
-"""Slices of what became of a query in one run."""
 
 _MAX_TAGS = 14
 _WORD_STEPS = (1, 2, 3, 5, 8, 12)
@@ -354,8 +354,8 @@ class QueryFigures:
     metric: Metric
     queries: Mapping[str, Query]
     lines: list[QueryLine] = field(default_factory=list, init=False)
+    # The first row of each kind of failure.
     failed: dict[str, QueryRow] = field(default_factory=dict, init=False)
-    """The first row of each kind of failure."""
     _worst: list[tuple[float, int, QueryRow]] = field(default_factory=list, init=False)
 
     def add(self, row: QueryRow) -> None:
@@ -377,6 +377,7 @@ class QueryFigures:
         if row.failure:
             self.failed.setdefault(row.failure, row)
         else:
+            # A heap: all rows of a large run would take hundreds of megabytes.
             push = heapq.heappush if len(self._worst) < IN_FILE else heapq.heappushpop
             push(self._worst, (-score, -len(self.lines), row))
 

@@ -45,6 +45,7 @@ _MAX_RANKINGS = 4  # side by side, in a file two; of further runs there is the s
 _MAX_DOCUMENTS = 60
 # The page stays under 150 kB: with 20 runs, each link to a query names all of them.
 _LINKS_BYTES = 20_000
+# Rounding alone makes no query better or worse.
 _SAME = 1e-12
 _MIN_QUERIES = 5  # of a slice: nothing could be told about a smaller one
 # What differs between any two runs, or stands elsewhere on the page.
