@@ -107,7 +107,7 @@ def test_functions_and_folders_are_found_and_broken_files_passed_over(tmp_path: 
 
 def test_columns_of_other_names_are_asked_for_and_kept(project: Path) -> None:
     (project / "eval" / "questions.csv").write_text("Frage;Dokumente\nWas?;note-003\n")
-    assert "add --columns query=NAME" in init()
+    assert "--columns query=NAME" in init()
     init("--columns", "query=Frage,ids=Dokumente", "--force")  # `notes` is not a given set
     assert settings()["dataset"] == "eval/questions.csv"
     result = invoke("eval", "app")

@@ -158,7 +158,7 @@ def test_a_table_of_grades_is_a_data_set_that_says_so(server: ModelServer) -> No
 @pytest.mark.parametrize(
     ("text", "more", "message"),
     [
-        ("3", (), "about something else relevant in 5 of 5"),
+        ("3", (), "about something else are relevant in 5 of 5"),
         ("Relevance: high", ("--judge-set", "controls=0"), "no readable grade"),
     ],
 )

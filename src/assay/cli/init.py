@@ -126,25 +126,21 @@ def init(
     Finds a search function f(query, top_k) and questions in the working folder. A file that exists
     is kept, unless --force is given.
     """
-    folder, columns, why = Path.cwd(), columns or [], "given"
-    if target is None:
-        target, why = find_function(folder) or "builtin:bm25", "found in this folder"
-        if target == "builtin:bm25":
-            why = "no search function was found: write your target here"
+    folder, columns, notes = Path.cwd(), columns or [], list[str]()
+    if target is None and (target := find_function(folder)) is None:
+        target = "builtin:bm25"
+        notes.append("no search function was found: write your target into assay.toml")
     elif target.startswith(("http://", "https://")) and "{query}" in target:
         target = f"rest:{target}"
     parse_target(target)  # a wrong one is an error now
-    notes, why_dataset = [], "given"
     if dataset is not None:
         require_dataset(dataset)
+    elif found := list(islice(find_datasets(folder, columns), 6)):
+        dataset, *others = found
+        notes += [f"also found: {', '.join(others)}; choose with --dataset"] if others else []
     else:
-        dataset, *others = [*islice(find_datasets(folder, columns), 6)] or ["notes"]
-        why_dataset = "found in this folder"
-        if others:
-            notes = [f"also found: {', '.join(others)}; choose with --dataset"]
-        elif dataset == "notes":
-            why_dataset = "Assay's example: no questions were found here"
-            notes = ["if a table holds your questions, add --columns query=NAME,ids=NAME"]
+        dataset = "notes"
+        notes.append("no questions were found: pass --dataset, or --columns query=NAME,ids=NAME")
     files = {
         PROJECT_FILE: _fill(
             _SETTINGS,
@@ -162,11 +158,11 @@ def init(
     elif ci is None:
         notes.append("not on GitHub: --ci github writes a job; docs/ci.md has GitLab's")
     written = _write(files, folder, force)
-    shown = [f"target: {target} ({why})", f"dataset: {dataset} ({why_dataset})"]
+    notes = [f"target: {target}", f"dataset: {dataset}", *notes]
     return Result(
         {"target": target, "dataset": dataset, "written": written},
         [Unwrapped("assay doctor app"), Unwrapped("assay eval app")],
-        notes=[*shown, *notes, *(f"wrote {name}" for name in written)],
+        notes=[*notes, *(f"wrote {name}" for name in written)],
     )
 
 

@@ -107,8 +107,7 @@ def score(
     per_query: bool = switch("--per-query", "Also print each query: metric, query, value."),
     **options: Any,
 ) -> Result:
-    """Score a run file or logged answers. No agent is called. Prints means with confidence
-    intervals and ceilings, and any problems in the file.
+    """Score a run file or logged answers. No agent is called.
 
     A ranking needs --qrels or --dataset: every judged query counts, and one that is missing from
     the run scores 0. Logged answers bring their own references.

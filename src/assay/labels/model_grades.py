@@ -118,11 +118,8 @@ async def grade_pool(
     answers = await gather(grade_passage(judge, pair, votes) for pair in asked)
     right = sum((grade_of(each) or 0) < RELEVANT_FROM and not each.unreadable for each in answers)
     if len(asked) >= _MIN_CONTROLS and 2 * right < len(asked):
-        doubt = (
-            f"the model calls passages about something else relevant in {len(asked) - right} of "
-            f"{len(asked)} controls (skip them: --judge-set controls=0)"
-        )
-        return GradingResult(doubt=doubt)
+        wrong = f"{len(asked) - right} of {len(asked)} controls"
+        return GradingResult(doubt=f"passages about something else are relevant in {wrong}")
     given = await gather_for(
         pool.pairs, lambda pair: grade_passage(judge, pair, votes), "grading passages", progress
     )
@@ -130,9 +127,7 @@ async def grade_pool(
     if 2 * grades.count(None) > len(grades):
         return GradingResult(doubt="most replies were no readable grade (0, 1, 2 or 3)")
     if len(grades) >= _MIN_TO_DIFFER and len({*grades}) == 1:
-        return GradingResult(
-            doubt=f"the model gave grade {grades[0]} to all {len(grades)} passages"
-        )
+        return GradingResult(doubt=f"grade {grades[0]} was given to all {len(grades)} passages")
     records = [
         GradeRecord(
             query_id=pair.query_id,
