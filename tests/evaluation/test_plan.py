@@ -87,7 +87,7 @@ def test_settings_out_of_range_are_refused(
 def test_a_data_set_without_judgments_names_the_file_that_it_needs(
     make_dataset: Callable[[int], Dataset],
 ) -> None:
-    with pytest.raises(UsageError, match=r"no judgments; write them into qrels/test\.tsv"):
+    with pytest.raises(UsageError, match=r"no split .test.*write qrels/test\.tsv"):
         draw_queries(replace(make_dataset(3), judgments={}), RunConfig(target="t"))
 
 
