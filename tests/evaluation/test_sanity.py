@@ -1,9 +1,12 @@
 """Figures that say something else than they seem to: whoever reads them is told."""
 
+import asyncio
+import itertools
 import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,9 @@ import pytest
 import assay
 from assay.data import Dataset
 from assay.data.dataset import Document, Query
+from assay.evaluation.evaluation import Evaluation
+from assay.run.config import RunConfig
+from assay.targets import AgentAnswer, AgentInfo
 
 COUNT = 60
 Find = Callable[[str, int], list[str]]
@@ -28,7 +34,7 @@ def dataset() -> Dataset:
 def told(find: Find, dataset: Dataset, out: Path, **settings: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assay.evaluate(find, dataset, out=out, top_k=2, **settings)
+        assay.evaluate(find, dataset, out=out, **{"top_k": 2, **settings})
     assert {each.category for each in caught} <= {assay.SanityWarning}
     return [str(each.message) for each in caught]
 
@@ -51,6 +57,11 @@ def chance(query: str, top_k: int) -> list[str]:
     return [f"d{each}" for each in drawn.sample(range(COUNT), 2)]
 
 
+def swapped(query: str, top_k: int) -> list[str]:
+    n = number(query) + (random.Random(number(query)).random() < 0.3)
+    return [f"d{n}", f"d{number(query) + COUNT}"]
+
+
 @pytest.mark.parametrize(
     "find", [right, chance, of_topic, lambda query, top_k: right(query, top_k)[::-1]]
 )
@@ -71,6 +82,7 @@ def test_all_documents_of_a_small_data_set_are_no_sign(dataset: Dataset, tmp_pat
     ("find", "words"),
     [
         (lambda query, top_k: [], "no answer holds a document id"),
+        (swapped, "answers match a neighboring query and not their own"),
         (lambda query, top_k: ["d1", "d2"], "all 60 answers are the same list of documents: "),
         (lambda query, top_k: [f"x{number(query)}"] * 2, "all returned ids are unknown to 'tiny'"),
         (
@@ -87,7 +99,45 @@ def test_what_the_command_line_says_is_a_warning_in_python(
     find: Find, words: str, dataset: Dataset, tmp_path: Path
 ) -> None:
     (said,) = told(find, dataset, tmp_path, concurrency=1)
-    assert said.startswith(words)
+    assert words in said
+
+
+@pytest.mark.parametrize(
+    ("place", "scores", "words"),
+    [
+        (0, (0.9, 0.4, 0.1), []),
+        (0, (0.1, 0.4, 0.9), []),  # distances
+        (2, (0.1, 0.4, 0.9), ["is the list upside down?"]),
+        (1, (0.1, 0.9, 0.4), ["contradict the order of their documents"]),
+    ],
+)
+def test_scores_that_contradict_the_order_are_told(
+    place: int, scores: tuple[float, ...], words: list[str], dataset: Dataset, tmp_path: Path
+) -> None:
+    async def nothing() -> None: ...
+
+    async def ask(query: str, top_k: int) -> AgentAnswer:
+        ids = [f"d{COUNT + (number(query) + each) % COUNT}" for each in range(3)]
+        ids[place] = f"d{number(query)}"
+        return AgentAnswer(tuple(ids), scores=scores)
+
+    info = AgentInfo("scored", "test")
+    agent: Any = SimpleNamespace(info=info, open=nothing, ask=ask, close=nothing)
+    plan = Evaluation.plan(RunConfig("scored", top_k=3), dataset)
+    said = asyncio.run(plan.start(agent, tmp_path)).report.warnings
+    assert len(said) == len(words)
+    assert all(each in line for each, line in zip(words, said, strict=True))
+
+
+def test_a_target_that_learns_is_told(dataset: Dataset, tmp_path: Path) -> None:
+    asked = itertools.count(1)
+
+    def learning(query: str, top_k: int) -> list[str]:
+        place = next(asked)
+        return right(query, top_k) if place > 30 or place % 5 == 0 else ["d110", "d111"]
+
+    (said,) = told(learning, dataset, tmp_path, concurrency=1)
+    assert "does the target learn from earlier queries?" in said
 
 
 def test_a_filter_that_raises_warnings_can_leave_remarks_on_figures_out(

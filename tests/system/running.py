@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 from tests import forked
 from tests.json_server import Answer, JsonRequest, JsonServer
 
@@ -43,6 +44,16 @@ def serving(*arguments: str, folder: Path, **variables: str) -> Iterator[str]:
         forked.started(*command, cwd=folder, env=settings, stderr=log) as process,
     ):
         yield process.stdout.readline().strip()
+
+
+def evaluate(green: str, agent: str, **config: Any) -> dict[str, Any]:
+    """The last event of the evaluation that a REST request to the evaluator at `green` starts."""
+    body = {"participants": {"retrieval_agent": agent}, "config": config}
+    with httpx.Client(trust_env=False, timeout=100) as http:
+        where = green + http.post(f"{green}/tasks", json=body).headers["location"]
+        events = http.get(f"{where}/events").text
+    last: dict[str, Any] = json.loads(events.rpartition("data: ")[2])
+    return last
 
 
 class Corpus:
@@ -79,6 +90,32 @@ class Service(JsonServer):
         if request.method == "GET":
             return 404, {}, {}
         return 200, {}, self._reply(request.path, request.body)
+
+
+class A2AAgent(JsonServer):
+    """An agent on A2A 0.3 that answers with the data that `found` makes of a query and top_k."""
+
+    version = "1.0"
+
+    def __init__(self, found: Callable[[str, int], Any]) -> None:
+        self._found = found
+        super().__init__()
+
+    def answer(self, request: JsonRequest) -> Answer:
+        if request.method == "GET":
+            if not request.path.endswith((".json", "/")):
+                return 404, {}, {}
+            card: dict[str, Any] = {"name": "Same", "description": "", "version": self.version}
+            card |= {"defaultInputModes": ["text"], "defaultOutputModes": ["text"]}
+            card |= {"url": self.url, "protocolVersion": "0.3.0", "capabilities": {}, "skills": []}
+            return 200, {}, card
+        (part,) = request.body["params"]["message"]["parts"]
+        asked = json.loads(part["text"]) if "text" in part else part["data"]
+        data = self._found(asked["query"], int(asked["top_k"]))
+        artifact = {"artifactId": "a", "parts": [{"kind": "data", "data": data}]}
+        task = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}
+        result = {**task, "artifacts": [artifact]}
+        return 200, {}, {"jsonrpc": "2.0", "id": request.body["id"], "result": result}
 
 
 def chat_completion(text: str, **more: Any) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.loopback import free_port
 from tests.system.conftest import Assay
-from tests.system.running import Service, chat_completion, run
+from tests.system.running import run
 
 NOTES = ("--dataset", "notes")
 EVAL = ("eval", "builtin:bm25", *NOTES, "--num-queries", "3")
@@ -40,11 +39,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     row = {"question": "How long?", "contexts": ["3 minutes."], "answer": "3 minutes."}
     row |= {"reference": "3 minutes", "facts": ["3 minutes"]}
     (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n")
-    label = {"question": "How long?", "reference": "3 minutes", "answer": "3 minutes."}
-    (folder / "labels.jsonl").write_text(f"{json.dumps(label | {'label': True})}\n" * 2)
-    (folder / "suite.toml").write_text(
-        'datasets = ["questions.csv"]\n[[targets]]\nname = "good"\ntarget = "python:agent:good"\n'
-    )
     for name in ("first", "second"):
         done = run(
             folder, "eval", "python:agent:good", "--dataset", "questions.csv", "--label", name
@@ -56,20 +50,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_commands_are_these(assay: Assay) -> None:
-    assert assay("--version").returncode == 0
-    assert assay("--help").returncode == 0
-
-
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_of_a_verb(assay: Assay, verb: str) -> None:
+def test_a_verb_has_help_and_refuses_an_unknown_option(assay: Assay, verb: str) -> None:
     done = assay(*verb.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "--help" in done.stdout
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_an_unknown_option_is_exit_code_2(assay: Assay, verb: str) -> None:
     done = assay(*verb.split(), "--no-such-option")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--no-such-option" in done.stderr
@@ -134,19 +119,6 @@ def test_export_writes_to_stdout(place: Path, form: str) -> None:
         ]
 
 
-def test_files_of_ci(place: Path, tmp_path: Path) -> None:
-    paths = {name: tmp_path / name for name in ("junit", "markdown")}
-    options = [text for name, path in paths.items() for text in (f"--{name}", str(path))]
-    command = ("eval", "python:agent:good", "--dataset", "questions.csv", "--out", str(tmp_path))
-    done = run(place, *command, "--gate", "ndcg@5>=0.9", *options)
-    assert done.returncode == 1
-    assert all(path.stat().st_size for path in paths.values())
-    (folder,) = (path.parent for path in tmp_path.glob("*/run.json"))
-    assert {"run.json", "calls.jsonl", "report.json", "report.html"} <= {
-        path.name for path in folder.iterdir()
-    }
-
-
 MISTAKES = (
     "nonsense",
     "eval oracle:none --dataset notes",
@@ -180,6 +152,8 @@ MISTAKES = (
     "judge calibrate none.jsonl --judge openai:x",
     "ground-truth none --provider extractive",
     "runs --sort none",
+    "nextcloud upload --dataset notes",
+    "nextcloud cleanup",
 )
 
 
@@ -202,12 +176,6 @@ def test_a_target_that_is_not_there_is_exit_code_3(place: Path, target: str) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_a_bare_address_is_probed(place: Path) -> None:
-    done = run(place, "doctor", f"http://127.0.0.1:{free_port()}", "--json", "--timeout", "2")
-    assert done.returncode in (1, 3), done.stderr
-    assert json.loads(done.stdout)
-
-
 @pytest.mark.parametrize(
     ("flags", "variables", "file", "top_k"),
     [
@@ -215,48 +183,17 @@ def test_a_bare_address_is_probed(place: Path) -> None:
         ((), {}, "top_k = 7\n", 7),
         ((), {"ASSAY_TOP_K": "8"}, "top_k = 7\n", 8),
         (("--top-k", "9"), {"ASSAY_TOP_K": "8"}, "top_k = 7\n", 9),
-        (("--top-k", "9"), {}, "top_k = 7\n", 9),
-        (("--top-k", "9"), {"ASSAY_TOP_K": "8"}, "", 9),
     ],
 )
 def test_flag_then_environment_then_file_then_default(
     tmp_path: Path, flags: tuple[str, ...], variables: dict[str, str], file: str, top_k: int
 ) -> None:
-    if file:
-        (tmp_path / "assay.toml").write_text(file)
+    (tmp_path / "assay.toml").write_text(file)
     done = run(tmp_path, *EVAL, *flags, "--json", timeout=110, **variables)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["config"]["top_k"] == top_k
     assert f"ndcg@{top_k}" in report["metrics"]
-
-
-def test_a_named_target(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "agent.py").write_text(AGENT)
-    (tmp_path / "assay.toml").write_text('[target.mine]\ntarget = "python:agent:good"\n')
-    done = run(tmp_path, "eval", "mine", "--dataset", str(place / "questions.csv"), "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["metrics"]["ndcg@5"] == 0.5
-
-
-def test_data_is_imported_and_sampled(tmp_path: Path) -> None:
-    imported = json.loads(run(tmp_path, "data", "import", "notes", "--out", "a", "--json").stdout)
-    assert (imported["documents"], imported["queries"]) == (230, 120)
-    command = ("data", "sample", "a", "--out", "b", "--documents", "150", "--json")
-    done = run(tmp_path, *command)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(run(tmp_path, "data", "info", "b", "--json").stdout)
-
-
-def test_init_writes_settings_and_a_job(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "questions.csv").write_text((place / "questions.csv").read_text())
-    (tmp_path / "agent.py").write_text(AGENT)
-    done = run(tmp_path, "init", "python:agent:good", "--ci", "github", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)
-    assert (tmp_path / "assay.toml").exists()
-    evaluated = run(tmp_path, "eval", "--json")
-    assert json.loads(evaluated.stdout)["metrics"]["ndcg@5"] == 0.5
 
 
 def test_ground_truth_is_written(tmp_path: Path) -> None:
@@ -267,29 +204,3 @@ def test_ground_truth_is_written(tmp_path: Path) -> None:
     entries = json.loads((tmp_path / "ground_truth.json").read_text())
     keys = {"query_id", "query_text", "ground_truth_answer", "expected_document_ids"}
     assert all(keys | {"highly_relevant_count"} <= set(entry) for entry in entries)
-
-
-def test_a_judge_is_calibrated(place: Path, tmp_path: Path) -> None:
-    def reply(_: str, __: dict[str, Any]) -> Any:
-        return chat_completion("TRUE")
-
-    with Service(reply).running() as model:
-        judge = ("--judge", f"openai:scripted@{model.url}/v1", "--json")
-        labels = str(place / "labels.jsonl")
-        done = run(tmp_path, "judge", "calibrate", labels, *judge, OPENAI_API_KEY="k")
-    assert done.returncode in (0, 1), done.stderr
-    assert json.loads(done.stdout)
-
-
-@pytest.mark.parametrize("verb", ["upload", "cleanup"])
-def test_nextcloud_needs_a_host(tmp_path: Path, verb: str) -> None:
-    done = run(tmp_path, "nextcloud", verb, *(NOTES if verb == "upload" else ()))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Traceback" not in done.stderr
-
-
-def test_the_contract_checker_needs_targets(tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{free_port()}=RAG_RETRIEVE"
-    done = run(tmp_path, "check", url, "--json")
-    assert done.returncode in (1, 3), done.stderr
-    assert json.loads(done.stdout)

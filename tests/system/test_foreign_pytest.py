@@ -5,7 +5,6 @@ that is missing lets them pass.
 """
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -163,39 +162,3 @@ def test_with_a_nextcloud_its_search_is_measured(project: Path, tmp_path: Path) 
     assert code == 0, said
     assert "1 passed" in said
     assert len(server.notes) == len(WORDS)
-
-
-def test_a_nextcloud_without_a_search_is_named(project: Path) -> None:
-    (project.parent / "assay.toml").write_text('dataset = "data"\n')
-    with NotesServer().running() as server:
-        account = {"NEXTCLOUD_USERNAME": USER, "NEXTCLOUD_PASSWORD": PASSWORD}
-        account["NEXTCLOUD_HOST"] = server.url
-        code, said = pytest_in(project, "test_retrieval_quality.py", **account)
-    assert code == 0
-    assert "1 skipped" in said
-    assert "set ASSAY_TARGET" in said
-
-
-SEARCH_ONLY = """
-from mcp.server.mcpserver import MCPServer
-
-server = MCPServer("as nextcloud-mcp-server 0.202: it searches, and writes no answers")
-
-
-@server.tool()
-def nc_semantic_search(query: str, limit: int = 10) -> dict:
-    return {"success": True, "results": []}
-
-
-server.run()
-"""
-
-
-def test_a_server_that_only_searches_skips_the_test_of_answers(project: Path) -> None:
-    (project / "server.py").write_text(SEARCH_ONLY)
-    target = f"--assay-target=mcp-stdio:{sys.executable} server.py"
-    options = ("test_generation_quality.py", "--assay-dataset=notes", target)
-    with ModelServer().running() as models:
-        code, said = pytest_in(project, *options, RAG_EVAL_PROVIDER=f"ollama:tiny@{models.url}")
-    assert (code, "1 skipped" in said) == (0, True), said
-    assert "has no tool 'nc_semantic_search_answer'; it has: nc_semantic_search" in said

@@ -182,22 +182,6 @@ def picked(of: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: of.get(name) for name in names}
 
 
-def builtin_bm25(place: Place) -> Any:
-    return place.eval("builtin:bm25", "--dataset", "notes")
-
-
-def builtin_hybrid(place: Place) -> Any:
-    return place.eval("builtin:hybrid", "--dataset", "notes")
-
-
-def builtin_bm25_top_10(place: Place) -> Any:
-    return place.eval("builtin:bm25", "--dataset", "notes", "--num-queries", "25", "--top-k", "10")
-
-
-def python_target(place: Place) -> Any:
-    return place.eval("python:agent:careless", "--dataset", "notes", "--num-queries", "25")
-
-
 def rest_target(place: Place) -> Any:
     corpus = place.corpus
 
@@ -237,10 +221,6 @@ def chat_target(place: Place) -> Any:
 
     target = f"openai:{place.service(reply)}#scripted"
     return place.eval(target, "--map", "ids=sources[].id", "--answers", *SAMPLE)
-
-
-def answers_without_judge(place: Place) -> Any:
-    return place.eval("builtin:bm25", "--answers", "--dataset", "notes", "--num-queries", "30")
 
 
 def judge(place: Place) -> tuple[str, ...]:
@@ -379,22 +359,33 @@ def baseline(place: Place) -> Any:
     return picked(report, ("state", "metrics", "comparison"))
 
 
-CASES = (
-    *(builtin_bm25, builtin_hybrid, builtin_bm25_top_10, python_target, rest_target, a2a_target),
-    *(mcp_target, contract_target, chat_target, answers_without_judge, answers_with_judge),
-    *(criteria, ground_truth_file, compare, compare_answers, merge, resume, score_trec_run),
-    *(score_answer_rows, sample_with_seed, gates_passed, gates_failed, baseline),
-)
+COMMANDS = {
+    "builtin_bm25": "builtin:bm25",
+    "builtin_hybrid": "builtin:hybrid",
+    "builtin_bm25_top_10": "builtin:bm25 --num-queries 25 --top-k 10",
+    "python_target": "python:agent:careless --num-queries 25",
+    "answers_without_judge": "builtin:bm25 --answers --num-queries 30",
+}
+CASES: dict[str, Callable[[Place], Any]] = {
+    case.__name__: case
+    for case in (
+        *(rest_target, a2a_target, mcp_target, contract_target, chat_target, answers_with_judge),
+        *(criteria, ground_truth_file, compare, compare_answers, merge, resume, score_trec_run),
+        *(score_answer_rows, sample_with_seed, gates_passed, gates_failed, baseline),
+    )
+}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_a_run_gives_what_it_gave(
-    case: Callable[[Place], Any], tmp_path: Path, notes: Path
-) -> None:
+@pytest.mark.parametrize("name", [*COMMANDS, *CASES])
+def test_a_run_gives_what_it_gave(name: str, tmp_path: Path, notes: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     with ExitStack() as stack:
-        value = rounded(case(Place(tmp_path, notes, stack)))
-    path = GOLDEN / f"{case.__name__}.json"
+        place = Place(tmp_path, notes, stack)
+        if name in CASES:
+            value = rounded(CASES[name](place))
+        else:
+            value = rounded(place.eval(*COMMANDS[name].split(), "--dataset", "notes"))
+    path = GOLDEN / f"{name}.json"
     if WRITE:
         path.write_text(readable(value))
     assert list(differences(json.loads(path.read_text()), value)) == []

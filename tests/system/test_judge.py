@@ -76,13 +76,6 @@ def score(assay: Assay, server: ModelServer, tmp_path: Path) -> Callable[..., tu
 Score = Callable[..., tuple[int, str, str]]
 
 
-def test_an_honest_judge_gives_every_figure(score: Score) -> None:
-    code, out, _ = score("--json")
-    metrics = json.loads(out)["answers"]["metrics"]
-    assert code == 0
-    assert (metrics["correctness"], metrics["judged_faithfulness"]) == (1.0, 1.0)
-
-
 @pytest.mark.parametrize("word", ["FALSE", "TRUE"])
 def test_a_judge_that_always_says_the_same_of_sources_gives_no_faithfulness(
     word: str, score: Score, server: ModelServer
@@ -107,39 +100,6 @@ def test_a_judge_that_always_says_the_same_by_a_criterion_is_refused(
     assert "criterion 'polite': the judge failed its self-test" in error
 
 
-def lets_through(share: float) -> Callable[[str], str]:
-    """Accepts this share of near misses: answers with most words of the reference."""
-
-    def reply(prompt: str) -> str:
-        said = blocks("answer", prompt)
-        if blocks("statement", prompt) or len(said) != 2:
-            return honest(prompt)
-        first, second = (set(each.split()) for each in said)
-        near = len(first & second) > 0.6 * len(first | second)
-        # The same for both orders of one pair.
-        draw = sum(map(ord, "".join(sorted(said)))) % 100 / 100
-        return "TRUE" if said[0] == said[1] or (near and draw < share) else "FALSE"
-
-    return reply
-
-
-@pytest.mark.parametrize("share", [0.3, 0.4])
-def test_a_judge_that_accepts_near_misses_is_caught(
-    share: float, score: Score, server: ModelServer
-) -> None:
-    server.reply = lets_through(share)
-    code, _, error = score()
-    assert code == 3
-    assert "correct texts with one number, name or negation changed" in error
-
-
-def test_a_judge_that_accepts_few_near_misses_is_believed(
-    score: Score, server: ModelServer
-) -> None:
-    server.reply = lets_through(0.04)
-    assert score()[0] == 0
-
-
 @pytest.mark.parametrize("reply", ["TRUE. Because both agree.", '{"verdict": "TRUE"}', "Yes"])
 def test_a_reply_that_is_not_a_verdict_is_quoted(
     reply: str, score: Score, server: ModelServer
@@ -148,48 +108,6 @@ def test_a_reply_that_is_not_a_verdict_is_quoted(
     code, _, error = score()
     assert code == 3
     assert f"it replied {reply!r} where TRUE or FALSE alone was expected" in error
-
-
-def test_keys_of_the_services_are_read(score: Score, server: ModelServer) -> None:
-    score(OPENAI_API_KEY="sk-plain")
-    assert {headers["authorization"] for _, _, headers in server.requests} == {"Bearer sk-plain"}
-    server.requests.clear()
-    score("--no-cache", OPENAI_API_KEY="sk-plain", RAG_EVAL_OPENAI_API_KEY="sk-own")
-    assert {headers["authorization"] for _, _, headers in server.requests} == {"Bearer sk-own"}
-
-
-def test_the_key_of_anthropic_is_read(assay: Assay, server: ModelServer, tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
-    variables = {"ANTHROPIC_API_KEY": "sk-ant-plain", "ANTHROPIC_BASE_URL": server.url}
-    done = assay("score", "rows.jsonl", "--judge", "anthropic", **variables)
-    assert done.returncode == 0, done.stderr
-    assert {headers["x-api-key"] for _, _, headers in server.requests} == {"sk-ant-plain"}
-
-
-def test_replies_are_cached_failures_are_not_and_the_cache_can_be_passed_by(
-    score: Score, server: ModelServer
-) -> None:
-    server.faults = [(400, {}, {"error": "bad"})]
-    assert score()[0] == 3
-    assert score()[0] == 0, "the failure was cached"
-    asked = len(server.requests)
-    assert score()[0] == 0
-    assert len(server.requests) == asked, "a reply was asked for twice"
-    assert score("--no-cache")[0] == 0
-    assert len(server.requests) > 1.5 * asked
-
-
-def test_a_local_endpoint_that_is_busy_is_asked_again(score: Score, server: ModelServer) -> None:
-    busy = iter(range(10_000))
-
-    def answer(request: object) -> object:
-        if next(busy) % 4 == 0:
-            server.faults.append((429, {"Retry-After": "0"}, {"error": "busy"}))
-        return ModelServer.answer(server, request)  # type: ignore[arg-type]
-
-    server.answer = answer  # type: ignore[method-assign,assignment]
-    code, _, error = score()
-    assert code == 0, error
 
 
 AGENT = """
@@ -224,50 +142,3 @@ def test_prompts_and_replies_of_a_verdict_can_be_read(
     assert "reply: TRUE" in shown.stdout
     calls = json.loads(assay("report", "--query", rows[0]["query_id"], "--json").stdout)["judge"]
     assert {call["kind"] for call in calls} >= {"correctness", "support"}
-
-
-def labels(agreeing: int) -> str:
-    """48 labels, of which the judge (same words: TRUE) agrees with so many."""
-    lines = []
-    for place in range(48):
-        row = ROWS[place % len(ROWS)]
-        said = row["answer"] if place < len(ROWS) else "It never opens."
-        right = place < len(ROWS)
-        label = right if place % 24 < agreeing / 2 else not right
-        lines.append({**row, "answer": said, "label": label})
-    return "\n".join(map(json.dumps, lines))
-
-
-@pytest.mark.parametrize(("agreeing", "accepted"), [(30, False), (48, True)])
-def test_a_judge_that_hardly_agrees_with_people_is_not_calibrated(
-    agreeing: int, accepted: bool, assay: Assay, score: Score, server: ModelServer, tmp_path: Path
-) -> None:
-    (tmp_path / "labels.jsonl").write_text(labels(agreeing))
-    judge = ("--judge", f"openai:m@{server.url}/v1")
-    done = assay("judge", "calibrate", "labels.jsonl", *judge, "--out", "c.jsonl", "--json")
-    found = json.loads(done.stdout)
-    assert (found["kappa_low"] >= 0.6) is accepted
-    gate = ("--gate", "correctness>=0.5", "--judge-calibration", "c.jsonl")
-    code, _, error = score(*gate, "--require-calibrated")
-    if accepted:
-        assert code == 0, error
-        return
-    assert found["kappa"] == pytest.approx(0.25, abs=0.03)
-    assert code == 2
-    assert "at least 0.6 is needed" in error
-
-
-def test_a_gate_uses_the_mean_that_the_labels_correct(
-    assay: Assay, score: Score, server: ModelServer, tmp_path: Path
-) -> None:
-    rows = [json.loads(line) for line in labels(48).splitlines()]
-    for row in rows[:3]:  # people call three answers wrong that the judge calls right
-        row["label"] = False
-    (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    judge = ("--judge", f"openai:m@{server.url}/v1")
-    assay("judge", "calibrate", "labels.jsonl", *judge, "--out", "c.jsonl")
-    gate = ("--gate", "correctness>=0.95", "--judge-calibration", "c.jsonl")
-    code, _, error = score(*gate, "--require-calibrated")
-    assert code == 1
-    assert "0.9375" in error
-    assert "corrected from 1.0000 by the judge's known error" in error

@@ -13,43 +13,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from tests.json_server import Answer, JsonRequest, JsonServer
-from tests.system.running import environment, run, serving
+from tests.system.running import A2AAgent, environment, evaluate, run, serving
 
 NOTES = ("--dataset", "notes", "--num-queries", "30", "--seed", "7", "--top-k", "3")
 REGRESSION = ("--compare-to", "main", "--gate", "ndcg@3>=main-0.01", "--fail-on-regression")
 
 
-class SameForAll(JsonServer):
-    """An A2A agent that answers every query with the same two documents: a run must warn of it."""
-
-    version = "1.0"
-
-    def answer(self, request: JsonRequest) -> Answer:
-        if request.method == "GET":
-            if not request.path.endswith((".json", "/")):
-                return 404, {}, {}
-            card: dict[str, Any] = {
-                "name": "Same",
-                "description": "",
-                "version": self.version,
-                "url": f"{self.url}/",
-            }
-            card |= {"protocolVersion": "0.3.0", "capabilities": {}, "skills": []}
-            modes = {"defaultInputModes": ["text"], "defaultOutputModes": ["text"]}
-            return 200, {}, card | modes
-        part = {"kind": "data", "data": {"doc_ids": ["note-001", "note-002"]}}
-        task: dict[str, Any] = {"kind": "task", "id": "t", "contextId": "c"}
-        task["status"] = {"state": "completed"}
-        task["artifacts"] = [{"artifactId": "a", "name": "retrieval_results", "parts": [part]}]
-        return 200, {}, {"jsonrpc": "2.0", "id": request.body["id"], "result": task}
+def same_for_all() -> A2AAgent:
+    """Answers every query with the same two documents: a run must warn of it."""
+    return A2AAgent(lambda _query, _top_k: {"doc_ids": ["note-001", "note-002"]})
 
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[str]:
-    with SameForAll().running() as server:
+    with same_for_all().running() as server:
         yield server.url
 
 
@@ -88,16 +66,9 @@ def by_python(agent: str, folder: Path, *options: str, code: int = 0) -> dict[st
 
 def by_evaluator(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
     config = {"num_queries": 30, "random_seed": 7, "top_k": 3}
-    order = {"participants": {"retrieval_agent": agent}, "config": config}
     private = {"ASSAY_PRIVATE": "1"} if "--private" in options else {}
-    with (
-        serving("green", "--dataset", "notes", folder=folder, **private) as url,
-        httpx.Client(trust_env=False, timeout=60) as http,
-    ):
-        where = url + http.post(f"{url}/tasks", json=order).headers["location"]
-        with http.stream("GET", f"{where}/events") as events:
-            lines = [line for line in events.iter_lines() if line.startswith("data: ")]
-    return dict(json.loads(lines[-1].removeprefix("data: "))["report"])
+    with serving("green", "--dataset", "notes", folder=folder, **private) as url:
+        return dict(evaluate(url, agent, **config)["report"])
 
 
 def by_bench(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
@@ -188,7 +159,7 @@ def test_a_private_run_has_the_same_figures_and_no_text(
 
 def test_a_run_is_not_finished_by_another_version_of_its_agent(tmp_path: Path) -> None:
     """One figure of two agents would be neither's; to name the target again accepts it."""
-    with SameForAll().running() as server:
+    with same_for_all().running() as server:
         assert run(tmp_path, "eval", f"a2a:{server.url}", *NOTES).returncode == 0
         (calls,) = (tmp_path / "runs").glob("*/calls.jsonl")
         calls.write_bytes(b"".join(calls.read_bytes().splitlines(keepends=True)[:11]))

@@ -114,8 +114,3 @@ def test_a_plugin_that_returns_something_else_is_named(run: Run, tmp_path: Path)
     wrong = run("score", "run.json", "--qrels", "qrels.txt", "--metric", "double", path=tmp_path)
     assert wrong.returncode == 2
     assert "metric 'double' must return numbers from 0 to 1, got 2.0" in wrong.stderr
-
-
-@pytest.mark.parametrize("path", sorted(PROJECT.rglob("*.py")), ids=lambda path: path.stem)
-def test_an_example_is_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 30

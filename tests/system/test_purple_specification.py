@@ -14,8 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.interop.old_library import agent_running, old_python
-from tests.json_server import Answer, JsonRequest, JsonServer
-from tests.system.running import serving
+from tests.system.running import A2AAgent, evaluate, serving
 
 NOTES = ("--dataset", "notes", "--mode", "bm25")
 QUERY = "mortgage fixed rate"
@@ -34,14 +33,9 @@ def purple(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def evaluate(green: str, agent: str, **config: Any) -> dict[str, Any]:
-    """The last event of the evaluation that the specification's curl starts."""
-    config = {"num_queries": 10, "top_k": 5, "random_seed": 42, **config}
-    body = {"participants": {"retrieval_agent": agent}, "config": config}
-    task = httpx.post(f"{green}/tasks", json=body, timeout=60)
-    events = httpx.get(f"{green}{task.headers['location']}/events", timeout=100).text
-    last: dict[str, Any] = json.loads(events.rpartition("data: ")[2])
-    return last
+def ask(green: str, agent: str, **config: Any) -> dict[str, Any]:
+    """With the configuration of the specification's curl."""
+    return evaluate(green, agent, **{"num_queries": 10, "top_k": 5, "random_seed": 42, **config})
 
 
 @pytest.mark.parametrize("generation", ["0.3", "1.x"])
@@ -51,7 +45,7 @@ def test_the_example_agent_is_evaluated(tmp_path: Path, green: str, generation: 
         serving("mcp", *NOTES, folder=tmp_path) as mcp,
         agent_running(python, "sample_agent.py", mcp) as agent,
     ):
-        report = evaluate(green, agent)["report"]
+        report = ask(green, agent)["report"]
     assert report["summary"]["failed_queries"] == 0
     assert report["summary"]["mean_ndcg_at_5"] > 0.3
     assert report["warnings"] == []
@@ -106,32 +100,6 @@ def test_checklist_handles_errors_gracefully_and_in_time(purple: str) -> None:
     assert doc_ids(send(purple, query=QUERY))
 
 
-class Faulty(JsonServer):
-    """An agent on A2A 0.3 that answers with what `found` makes of a query and its top_k."""
-
-    def __init__(self, found: Ids) -> None:
-        self._found = found
-        super().__init__()
-
-    def answer(self, request: JsonRequest) -> Answer:
-        if request.method == "GET":
-            facts = {"name": "faulty", "description": "", "version": "1", "skills": []}
-            modes = {"defaultInputModes": ["text"], "defaultOutputModes": ["text"]}
-            more = {"url": self.url, "capabilities": {}, "protocolVersion": "0.3.0"}
-            return 200, {}, {**facts, **modes, **more}
-        (part,) = request.body["params"]["message"]["parts"]
-        asked = json.loads(part["text"]) if "text" in part else part["data"]
-        data = self._found(asked["query"], int(asked["top_k"]))
-        task = {
-            "kind": "task",
-            "id": "t",
-            "contextId": "c",
-            "status": {"state": "completed"},
-            "artifacts": [{"artifactId": "a", "parts": [{"kind": "data", "data": data}]}],
-        }
-        return 200, {}, {"jsonrpc": "2.0", "id": request.body["id"], "result": task}
-
-
 def found_by_purple(purple: str, *, backwards: bool = False) -> Ids:
     def found(query: str, top_k: int) -> Any:
         ids = doc_ids(send(purple, query=query, top_k=top_k))
@@ -141,16 +109,19 @@ def found_by_purple(purple: str, *, backwards: bool = False) -> Ids:
 
 
 def test_pitfall_invalid_document_ids(green: str) -> None:
-    with Faulty(lambda _query, top_k: {"doc_ids": [f"X-{n}" for n in range(top_k)]}).running() as a:
-        report = evaluate(green, a.url)["report"]
+    def unknown(_query: str, top_k: int) -> Any:
+        return {"doc_ids": [f"X-{n}" for n in range(top_k)]}
+
+    with A2AAgent(unknown).running() as agent:
+        report = ask(green, agent.url)["report"]
     assert report["summary"]["mean_ndcg_at_5"] == 0
     assert report["violations"]["unknown"]["ids"] == 50
     assert any("unknown to 'notes'" in warning for warning in report["warnings"])
 
 
 def test_pitfall_wrong_response_format(green: str) -> None:
-    with Faulty(lambda _query, _top_k: {"documents": "note-001"}).running() as agent:
-        end = evaluate(green, agent.url)
+    with A2AAgent(lambda _query, _top_k: {"documents": "note-001"}).running() as agent:
+        end = ask(green, agent.url)
     assert end["state"] == "failed"
     assert "doc_ids" in end["message"]
 
@@ -158,8 +129,8 @@ def test_pitfall_wrong_response_format(green: str) -> None:
 def test_pitfall_unranked_results(green: str, purple: str) -> None:
     means = []
     for backwards in (False, True):
-        with Faulty(found_by_purple(purple, backwards=backwards)).running() as agent:
-            report = evaluate(green, agent.url, num_queries=20)["report"]
+        with A2AAgent(found_by_purple(purple, backwards=backwards)).running() as agent:
+            report = ask(green, agent.url, num_queries=20)["report"]
         means.append(report["summary"]["mean_ndcg_at_5"])
     ranked, unranked = means
     assert ranked > unranked > 0
@@ -172,8 +143,8 @@ def test_pitfall_timeouts(green: str) -> None:
         released.wait(60)
         return {"doc_ids": []}
 
-    with Faulty(late).running() as agent:
-        end = evaluate(green, agent.url, num_queries=2, timeout=0.5, warm_up=1)
+    with A2AAgent(late).running() as agent:
+        end = ask(green, agent.url, num_queries=2, timeout=0.5, warm_up=1)
         released.set()
     assert end["state"] == "failed"
     assert "timeout" in end["message"]

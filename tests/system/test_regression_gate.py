@@ -51,29 +51,6 @@ def test_a_question_set_that_grows_keeps_the_gate_on(assay: Assay, project: Path
     assert "57 of 58" in (project / "summary.md").read_text()
 
 
-def test_compare_uses_what_both_asked_and_names_the_rest(assay: Assay, project: Path) -> None:
-    evaluate(assay, "--label", "a")
-    write_questions(project, range(2, 60))
-    evaluate(assay, "--label", "b", RIGHT="30")
-    result = assay("compare", "a", "b", "--json")
-    assert result.returncode == 0, result.stderr
-    comparison = json.loads(result.stdout)
-    assert {row["n"] for row in comparison["metrics"].values()} == {55}
-    note = " ".join(comparison["warnings"])
-    assert "55 of 58" in note
-    assert "2 only in a" in note
-    assert "3 only in b" in note
-
-
-def test_changed_labels_are_applied_to_both_runs(assay: Assay, project: Path) -> None:
-    evaluate(assay, "--label", "main")
-    text = (project / "questions.csv").read_text()
-    (project / "questions.csv").write_text(text.replace("document 3,d3\n", "document 3,d999\n"))
-    result = evaluate(assay, "--compare-to", "main", "--json")
-    (row, *_) = json.loads(result.stdout)["comparison"]["metrics"].values()
-    assert (row["difference"], row["wins"], row["losses"]) == (0, 0, 0)
-
-
 def test_too_few_shared_questions_fail_and_the_next_run_has_a_reference(
     assay: Assay, project: Path
 ) -> None:
@@ -106,27 +83,3 @@ def test_allow_first_run_excuses_only_that_no_run_has_the_name(assay: Assay, pro
     assert result.returncode == 1
     assert "answered 0 of 57" in result.stderr
     assert evaluate(assay, *CI_JOB).returncode == 0  # the run before is the reference now
-
-
-ANSWERING = """
-import os
-
-def search(query, top_k):
-    number = int(query.split()[-1])
-    answer = f"The code of item {number} is d{number}."
-    if os.environ.get("INVENT"):
-        answer = "Green cheese covers a distant moon. Nobody ever tasted it."
-    contexts = [{"id": f"d{number}", "text": f"The code of item {number} is d{number}."}]
-    return {"doc_ids": [f"d{number}"], "answer": answer, "contexts": contexts}
-"""
-
-
-def test_the_headline_names_every_significant_change(assay: Assay, tmp_path: Path) -> None:
-    (tmp_path / "agent.py").write_text(ANSWERING)
-    rows = [f"what is the code of item {n},d{n},The code of item {n} is d{n}." for n in range(30)]
-    (tmp_path / "questions.csv").write_text("\n".join(["question,ids,answer", *rows]) + "\n")
-    evaluate(assay, "--answers", "--label", "a")
-    evaluate(assay, "--answers", "--label", "b", INVENT="1")
-    shown = " ".join(assay("compare", "a", "b").stdout.split())
-    assert "significantly worse in faithfulness" in shown
-    assert "do not differ" not in shown

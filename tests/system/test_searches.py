@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.loopback import free_port
-from tests.system.running import environment, run, serving
+from tests.system.running import environment, evaluate, run, serving
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ("--dataset", "notes", "--num-queries", "8")
@@ -52,18 +52,11 @@ def test_the_evaluator_says_of_searches_and_trials_what_the_command_says(
     shown = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
     assert {"searches", "evidence", "loss", "loop", "effort", "missing"} <= set(shown)
 
-    asked = {"num_queries": 8, "search": "bm25", "num_trials": 2}
-    order = {"participants": {"retrieval_agent": example}, "config": asked}
-    with (
-        serving("green", "--dataset", "notes", folder=tmp_path, ASSAY_RECORDER=ANY_PORT) as url,
-        httpx.Client(trust_env=False, timeout=60) as http,
-    ):
-        skills = http.get(f"{url}/.well-known/agent-card.json").json()["skills"]
-        where = url + http.post(f"{url}/tasks", json=order).headers["location"]
-        with http.stream("GET", f"{where}/events") as events:
-            data = [line for line in events.iter_lines() if line.startswith("data: ")]
+    with serving("green", "--dataset", "notes", folder=tmp_path, ASSAY_RECORDER=ANY_PORT) as url:
+        skills = httpx.get(f"{url}/.well-known/agent-card.json").json()["skills"]
+        end = evaluate(url, example, num_queries=8, search="bm25", num_trials=2)
     assert "agentic_search" in {skill["id"] for skill in skills}
-    evaluated = json.loads(data[-1].removeprefix("data: "))["report"]
+    evaluated = end["report"]
     assert evaluated["trials"] == report["trials"]
     for part in ("figures", "curve", "blame", "calls"):
         assert evaluated["search"][part] == found[part]

@@ -40,16 +40,9 @@ def test_guesses_behind_one_proxy_are_counted_together_unless_it_is_named(
     assert statuses[-1].status_code == last
 
 
-@pytest.mark.parametrize(
-    ("missing", "words"), [("httptools", ""), ("starlette", "agent-assay[serve]")]
-)
-def test_a_server_without_its_extra_serves_or_names_it(
-    tmp_path: Path, missing: str, words: str
-) -> None:
-    """Plain uvicorn comes with other packages, without httptools."""
-    (tmp_path / f"{missing}.py").write_text(
-        f"raise ModuleNotFoundError(\"No module named '{missing}'\", name='{missing}')\n"
-    )
+def test_a_server_serves_without_httptools(tmp_path: Path) -> None:
+    """Plain uvicorn comes with other packages, without it."""
+    (tmp_path / "httptools.py").write_text("raise ModuleNotFoundError(name='httptools')\n")
     python = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "assay", "serve", "ui", "--port", "0"]
     with subprocess.Popen(
@@ -62,14 +55,10 @@ def test_a_server_without_its_extra_serves_or_names_it(
     ) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        if not words:
-            assert httpx.get(f"{url}/health", timeout=60).status_code == 200
-        else:
-            process.wait(60)
+        assert httpx.get(f"{url}/health", timeout=60).status_code == 200
         process.terminate()
         _, errors = process.communicate(timeout=60)
     assert "Traceback" not in errors
-    assert words in errors
 
 
 QUERY = "mortgage fixed rate"
@@ -122,33 +111,3 @@ def test_a_wrong_search_address_is_the_reason_of_every_answer(tmp_path: Path) ->
 
 
 ASKED = json.dumps({"query": "calcium", "top_k": 5})
-
-
-def test_an_evaluator_warns_as_the_command_line_does(tmp_path: Path, project: Path) -> None:
-    """Ids of another corpus: a score of 0 that says nothing about the agent."""
-    request = {"config": {"num_queries": 5}}
-    agent = ("purple", "--dataset", "notes", "--mode", "bm25")
-    evaluator = ("green", "--dataset", str(project), "--out", str(tmp_path / "runs"))
-    with served(*agent) as purple, served(*evaluator) as green:
-        body = {**request, "participants": {"retrieval_agent": purple}}
-        task = httpx.post(f"{green}/tasks", json=body, timeout=60)
-        events = httpx.get(f"{green}{task.headers['location']}/events", timeout=60).text
-    report = json.loads(events.rpartition("data: ")[2])["report"]
-    assert any("unknown to 'data'" in warning for warning in report["warnings"]), report["warnings"]
-    (summary,) = (tmp_path / "runs").glob("*/summary.txt")
-    assert any(line.endswith(summary.parent.name) for line in summary.read_text().splitlines())
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A small data set."""
-    data = tmp_path / "data"
-    (data / "qrels").mkdir(parents=True)
-    words = ("tomatoes", "mortgage", "bicycle", "dentist", "passport", "garden")
-    documents = [{"_id": f"d-{word}", "title": word, "text": word} for word in words]
-    queries = [{"_id": f"q-{word}", "text": word} for word in words]
-    rows = "".join(f"q-{word}\td-{word}\t1\n" for word in words)
-    (data / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
-    (data / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
-    (data / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
-    return data

@@ -50,12 +50,6 @@ def test_a_target_keeps_its_name_on_another_port(assay: Assay, project: Path) ->
     assert {run["target"] for run in json.loads(assay("runs", "--json").stdout)} == {"shop"}
 
 
-def test_a_label_names_the_run(assay: Assay, project: Path) -> None:
-    assay("eval", "python:agent:search", "--dataset", "questions.csv", "--label", "chunks 512")
-    (run,) = (project / "runs").iterdir()
-    assert "-chunks-512-questions-" in run.name
-
-
 def commit(folder: Path, message: str) -> str:
     identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
     environment = {**os.environ, **identity, "GIT_COMMITTER_EMAIL": "a@b"}
@@ -89,16 +83,6 @@ def test_runs_is_the_folder_of_runs_in_every_verb(assay: Assay, project: Path) -
     assert len(names) == 2
     for verb in (("report",), ("compare", *names), ("export", "latest", "--format", "csv")):
         assert assay(*verb, "--runs", "mine").returncode == 0, verb
-
-
-def test_the_worst_queries_are_on_the_terminal(assay: Assay, project: Path) -> None:
-    text = (project / "questions.csv").read_text().replace("document 5,d5", "document 5,d77")
-    (project / "questions.csv").write_text(text)
-    assay("eval", "python:agent:search", "--dataset", "questions.csv")
-    shown = assay("report", "--worst", "2").stdout
-    assert "where is document 5" in shown
-    assert "0.0000" in shown
-    assert shown.count("where is document") == 1  # only queries that lost something
 
 
 def test_a_foreign_agent_is_not_measured_on_the_bundled_notes(assay: Assay, project: Path) -> None:
