@@ -66,7 +66,7 @@ AREAS = {
             "tests/run/test_provenance.py",
             *(f"tests/evaluation/test_{name}.py" for name in ("evaluation", "resuming", "merge")),
             *(f"tests/evaluation/test_{name}.py" for name in ("recorder", "searching")),
-            "tests/evaluation/test_judged_answers.py",
+            "tests/evaluation/test_answers.py",
             *("tests/fuzz/test_run_folder.py", "tests/cli/test_damaged_files.py"),
         ),
     ),
@@ -77,7 +77,7 @@ AREAS = {
             *("tests/evaluation/test_criteria_run.py", "tests/evaluation/test_nuggets.py"),
             *(
                 "tests/evaluation/test_gate_calibration.py",
-                "tests/evaluation/test_judged_answers.py",
+                "tests/evaluation/test_answers.py",
             ),
             *("tests/evaluation/test_logged_rows.py", "tests/poison/test_poison_run.py"),
         ),

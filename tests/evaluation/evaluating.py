@@ -9,9 +9,8 @@ from assay.data import Dataset
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
 from assay.targets import Agent, PythonAgent
-
-MakeDataset = Callable[[int], Dataset]
 
 
 def number(query: str) -> int:
@@ -22,6 +21,11 @@ def half_right(query: str, top_k: int) -> list[str]:
     """The grade-1 document first for even queries, nothing relevant for odd ones."""
     n = number(query)
     return [f"d{n + 1}", f"d{n}"][:top_k] if n % 2 == 0 else ["d0" if n > 1 else "d9"]
+
+
+def resume(folder: RunFolder, dataset: Dataset, function: Callable[..., Any] = half_right) -> Run:
+    evaluation = Evaluation.plan(folder.read_config(), dataset)
+    return asyncio.run(evaluation.resume(PythonAgent(function, name="f"), folder))
 
 
 def run(

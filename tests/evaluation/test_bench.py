@@ -113,26 +113,24 @@ def test_what_was_measured_is_not_asked_again(project: Path) -> None:
     assert out.count("limited") == 1
 
 
+ONE = '[targets]\na = "builtin:bm25"\n'
+NOTES = '[datasets]\nn = "notes"'
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("targets = 3", "'targets' is wrong"),
         ("top_k = 3", "'top_k' is wrong"),
-        ('[targets]\na = "builtin:bm25"', "'datasets' is wrong or missing"),
-        ('[targets]\na = { top_k = 3 }\n[datasets]\nn = "notes"', 'needs target = "..."'),
-        ('[targets]\na = 3\n[datasets]\nn = "notes"', "a string or a table of options"),
+        (ONE, "'datasets' is wrong or missing"),
+        (f"[targets]\na = {{ top_k = 3 }}\n{NOTES}", 'needs target = "..."'),
+        (f"[targets]\na = 3\n{NOTES}", "a string or a table of options"),
         (
-            '[targets]\na = { target = "builtin:bm25", num_queries = 5 }\n[datasets]\nn = "notes"',
-            "'num_queries' does not belong here",
+            f'[targets]\na = {{ target = "builtin:bm25", seed = 5 }}\n{NOTES}',
+            "'seed' does not belong",
         ),
-        (
-            '[options]\nbaseline = "x"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',
-            "'baseline' does not belong here",
-        ),
-        (
-            'metric = "ndcg@20"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',
-            "nDCG@20 is not measured with top_k 5",
-        ),
+        (f'[options]\nbaseline = "x"\n{ONE}{NOTES}', "'baseline' does not belong here"),
+        (f'metric = "ndcg@20"\n{ONE}{NOTES}', "nDCG@20 is not measured with top_k 5"),
         ("[targets", "is not a suite"),
     ],
 )

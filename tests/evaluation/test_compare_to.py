@@ -3,12 +3,13 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.conftest import MakeDataset
+from tests.tiny_dataset import tiny_dataset
 
 from assay import Dataset, Run, evaluate
 from assay.cli.app import app
@@ -30,8 +31,8 @@ def right_below(limit: int) -> Agent:
 
 
 @pytest.fixture
-def dataset(make_dataset: MakeDataset) -> Dataset:
-    return make_dataset(40)
+def dataset() -> Dataset:
+    return tiny_dataset(40)
 
 
 @pytest.fixture
@@ -65,25 +66,21 @@ def test_a_relative_gate_passes_if_the_interval_is_beyond_the_margin(
 
 
 def test_the_newest_complete_run_on_the_same_questions_is_found(
-    main: Run, dataset: Dataset, make_dataset: MakeDataset, tmp_path: Path
+    main: Run, dataset: Dataset, tmp_path: Path
 ) -> None:
     newer = evaluate(right_below(20), dataset, label="main", out=tmp_path)
     evaluate(right_below(20), dataset, label="main", top_k=10, out=tmp_path)
     evaluate(right_below(20), dataset, label="main", num_queries=5, out=tmp_path)
-    evaluate(right_below(20), make_dataset(41), label="main", out=tmp_path)
+    evaluate(right_below(20), tiny_dataset(41), label="main", out=tmp_path)
     interrupted = evaluate(right_below(20), dataset, label="main", out=tmp_path)
     report = interrupted.folder.report_file
     report.write_bytes(report.read_bytes().replace(b'"complete"', b'"interrupted"', 1))
     names = ("main", main.name, str(main.folder))
-    found = {
-        name: evaluate(right_below(3), dataset, compare_to=name, out=tmp_path).comparison
-        for name in names
-    }
-    assert {name: each.run for name, each in found.items() if each} == {
-        "main": newer.name,
-        main.name: main.name,
-        str(main.folder): main.name,
-    }
+    for name, expected in zip(names, (newer.name, main.name, main.name), strict=True):
+        gate = f"ndcg@5<={name}+0.5"
+        run = evaluate(right_below(3), dataset, compare_to=name, gates=gate, out=tmp_path)
+        assert run.comparison is not None
+        assert (run.comparison.run, run.report.gates[0].gate) == (expected, gate)
 
 
 def test_a_branch_with_several_targets_is_compared_in_the_same_one(
@@ -109,10 +106,8 @@ def test_a_branch_with_several_targets_is_compared_in_the_same_one(
 
 
 @pytest.mark.parametrize("queries", [6, 7])
-def test_a_gate_that_too_few_queries_can_never_fail_says_so(
-    make_dataset: MakeDataset, tmp_path: Path, queries: int
-) -> None:
-    few = make_dataset(queries)
+def test_a_gate_that_too_few_queries_can_never_fail_says_so(tmp_path: Path, queries: int) -> None:
+    few = tiny_dataset(queries)
     first = evaluate(right_below(queries), few, out=tmp_path)
     run = evaluate(right_below(0), few, compare_to=first, out=tmp_path)
     assert run.comparison is not None
@@ -120,6 +115,32 @@ def test_a_gate_that_too_few_queries_can_never_fail_says_so(
     assert gate.passed is (queries == 6)
     expected = "6 queries cannot show a regression, however large; use at least 7"
     assert str(gate.note).startswith(expected) is (queries == 6)
+
+
+def test_labels_that_changed_are_applied_to_both_runs(
+    main: Run, dataset: Dataset, tmp_path: Path
+) -> None:
+    changed = {**dataset.judgments["test"], "q3": {"d9": 1}}
+    relabeled = replace(dataset, judgments={"test": changed})
+    gate = "ndcg@5>=main"
+    run = evaluate(right_below(38), relabeled, compare_to="main", gates=gate, out=tmp_path)
+    assert run.gates_passed
+    assert run.comparison is not None
+    assert run.comparison.metrics["ndcg@5"].difference == 0
+
+
+def test_a_question_set_that_grows_is_compared_on_what_both_asked(
+    main: Run, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"compare_to": "main", "fail_on_regression": True, "out": tmp_path}
+    of = "on 40 of 41 queries"
+    for right, said in ((38, f"compared {of}"), (20, f"against {main.name} {of}")):
+        run = evaluate(right_below(right), tiny_dataset(41), **options)
+        assert run.comparison is not None
+        gate = run.comparison.gate
+        assert gate is not None
+        assert gate.passed is run.gates_passed is (right == 38)
+        assert str(gate.note if gate.passed else gate.reason).endswith(said)
 
 
 def test_a_baseline_and_an_earlier_run_exclude_each_other(
@@ -173,16 +194,6 @@ def test_a_resumed_run_finds_its_reference_and_its_baseline_beside_it(
     shutil.rmtree(baseline)
     run("--resume", str(based))
     assert not (tmp_path / "runs").exists()
-
-
-def test_gates_name_a_run_by_its_label_its_name_or_its_folder(
-    dataset: Dataset, tmp_path: Path
-) -> None:
-    first = evaluate(right_below(30), dataset, label="main", out=tmp_path)
-    for name in ("main", first.name, str(first.folder)):
-        gate = f"ndcg@5>={name}-0.01"
-        second = evaluate(right_below(30), dataset, compare_to=first, gates=gate, out=tmp_path)
-        assert [(each.gate, each.passed) for each in second.report.gates] == [(gate, True)]
 
 
 def test_a_margin_is_told_from_a_name_with_dashes() -> None:

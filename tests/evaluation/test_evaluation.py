@@ -8,7 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.evaluation.evaluating import MakeDataset, half_right, number, run
+from tests.evaluation.evaluating import half_right, number, resume, run
+from tests.tiny_dataset import tiny_dataset
 
 import assay
 from assay.data import Dataset, Query
@@ -20,14 +21,12 @@ from assay.run.models import Report, UnseenQueries
 from assay.targets import AgentInfo, PythonAgent
 
 
-def test_rows_stand_in_the_order_of_the_plan_however_calls_finish(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_rows_stand_in_the_order_of_the_plan_however_calls_finish(tmp_path: Path) -> None:
     async def late_first(query: str, top_k: int) -> list[str]:
         await asyncio.sleep(0.05 if number(query) == 0 else 0)
         return half_right(query, top_k)
 
-    outcome = run(late_first, make_dataset(6), tmp_path, concurrency=6)
+    outcome = run(late_first, tiny_dataset(6), tmp_path, concurrency=6)
     lines = outcome.folder.calls_file.read_text().splitlines()
     calls = [json.loads(line)["query_id"] for line in lines]
     rows = [row["query_id"] for row in outcome.folder.read_json()["per_query_results"]]
@@ -35,68 +34,33 @@ def test_rows_stand_in_the_order_of_the_plan_however_calls_finish(
     assert rows == [f"q{i}" for i in range(6)]
 
 
-def test_a_failed_query_scores_zero_and_is_counted(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    def sometimes(query: str, _top_k: int) -> list[str]:
-        if number(query) % 2:
-            raise ValueError("broken")
-        return [f"d{number(query)}"]
-
-    head = run(sometimes, make_dataset(10), tmp_path).report
-    assert head.failures == {"agent error": 5}
-    assert head.summary.success_rate == 0.5
-    assert head.metrics["mrr@5"] == 0.5
-
-
-def test_repeated_unknown_and_surplus_ids_earn_nothing_and_are_reported(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    def greedy(query: str, _top_k: int) -> list[str]:
-        best = f"d{number(query)}"
-        return [best, best, "nonsense", "d7", "d8", "d9", *(f"x{n}" for n in range(1500))]
-
-    head = run(greedy, make_dataset(9), tmp_path, num_queries=4).report
-    found = {kind: entry.ids for kind, entry in head.violations.items()}
-    assert found == {"duplicate": 4, "unknown": 4, "surplus": 4 * 1501}
-    assert head.metrics["mrr@5"] == 1.0
-    assert head.metrics["precision@5"] < 0.4
-
-
-def test_a_hanging_function_neither_blocks_the_others_nor_the_end(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_a_hanging_function_neither_blocks_the_others_nor_the_end(tmp_path: Path) -> None:
     def hangs_once(query: str, top_k: int) -> list[str]:
         if number(query) == 0:
             time.sleep(20)
         return half_right(query, top_k)
 
     started = time.monotonic()
-    head = run(hangs_once, make_dataset(20), tmp_path, timeout=0.2, concurrency=2).report
+    head = run(hangs_once, tiny_dataset(20), tmp_path, timeout=0.2, concurrency=2).report
     assert head.failures == {"timeout": 1}
     assert time.monotonic() - started < 15
 
 
-def test_ticks_count_up_to_the_final_mean(make_dataset: MakeDataset, tmp_path: Path) -> None:
+def test_ticks_count_up_to_the_final_mean(tmp_path: Path) -> None:
     ticks: list[Tick] = []
-    outcome = run(half_right, make_dataset(10), tmp_path, events=Events(tick=ticks.append))
+    outcome = run(half_right, tiny_dataset(10), tmp_path, events=Events(tick=ticks.append))
     assert (ticks[-1].done, ticks[-1].total, ticks[-1].failed) == (10, 10, 0)
     assert ticks[-1].mean == pytest.approx(outcome.metrics["ndcg@5"])
 
 
-def test_queries_new_to_training_are_scored_apart(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    base = make_dataset(4)
+def test_queries_new_to_training_are_scored_apart(tmp_path: Path) -> None:
+    base = tiny_dataset(4)
     queries = {
         "t": Query("t", "why is the sky blue today"),
         "q0": Query("q0", "why is the sky blue 0"),
         "q1": Query("q1", "something else entirely 1"),
     }
-    judgments = {
-        "train": {"t": {"d0": 1}},
-        "test": {"q0": {"d0": 1}, "q1": {"d1": 1}},
-    }
+    judgments = {"train": {"t": {"d0": 1}}, "test": {"q0": {"d0": 1}, "q1": {"d1": 1}}}
     dataset = Dataset("tiny", base.documents, queries, judgments)
     head = run(lambda _query, _top_k: ["d0"], dataset, tmp_path).report
     assert head.metrics["ndcg@5"] == 0.5
@@ -113,14 +77,11 @@ def with_latencies(outcome: Run, latencies: list[float], dataset: Dataset) -> Re
     for line, latency in zip(lines, latencies, strict=True):
         line["latency_ms"] = latency
     outcome.folder.calls_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    evaluation = Evaluation.plan(outcome.folder.read_config(), dataset)
-    return asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), outcome.folder)).report
+    return resume(outcome.folder, dataset).report
 
 
-def test_latency_percentiles_are_those_of_the_calls(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    dataset = make_dataset(101)
+def test_latency_percentiles_are_those_of_the_calls(tmp_path: Path) -> None:
+    dataset = tiny_dataset(101)
     outcome = run(half_right, dataset, tmp_path)
     head = with_latencies(outcome, [float(each) for each in range(101)], dataset)
     figures = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
@@ -128,9 +89,7 @@ def test_latency_percentiles_are_those_of_the_calls(
     assert head.summary.model_dump()["latency_p99_ms"] == 99.0
 
 
-def test_a_timeout_counts_in_the_latency_as_its_limit_at_least(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_a_timeout_counts_in_the_latency_as_its_limit_at_least(tmp_path: Path) -> None:
     """The function gives up at once by itself, which must not look like a quick answer."""
 
     def gives_up(query: str, top_k: int) -> list[str]:
@@ -140,7 +99,7 @@ def test_a_timeout_counts_in_the_latency_as_its_limit_at_least(
             raise ValueError("broken")
         return half_right(query, top_k)
 
-    outcome = run(gives_up, make_dataset(40), tmp_path, timeout=30, gates=("latency_p99_ms<=900",))
+    outcome = run(gives_up, tiny_dataset(40), tmp_path, timeout=30, gates=("latency_p99_ms<=900",))
     latency = outcome.report.latency_ms
     assert (latency.queries, latency.timeouts) == (30, 10)
     assert latency.p50 < 30_000
@@ -149,22 +108,18 @@ def test_a_timeout_counts_in_the_latency_as_its_limit_at_least(
     assert not outcome.gates_passed
 
 
-def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(tmp_path: Path) -> None:
     said: list[str] = []
     learned = AgentInfo("f", "python", learned_from=("train", "test"))
     agent = PythonAgent(SimpleNamespace(ask=half_right, info=learned), name="f")
-    evaluation = Evaluation.plan(RunConfig(target="python:f"), make_dataset(4))
+    evaluation = Evaluation.plan(RunConfig(target="python:f"), tiny_dataset(4))
     asyncio.run(evaluation.start(agent, tmp_path, events=Events(message=said.append)))
     assert [line for line in said if "learned from the test judgments" in line]
 
 
-def test_queries_without_a_relevant_document_are_counted_and_said(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_queries_without_a_relevant_document_are_counted_and_said(tmp_path: Path) -> None:
     """trec_eval counts them with 0; here they count in no mean, and the report says so."""
-    dataset = make_dataset(4)
+    dataset = tiny_dataset(4)
     judgments = {**dataset.judgments["test"], "q0": {"d0": 0, "d1": 0}}
     changed = replace(dataset, judgments={"test": judgments})
     report = assay.evaluate(lambda _query, _top_k: ["d1"], changed, out=tmp_path).report

@@ -137,8 +137,6 @@ def test_a_calibration_of_something_else_is_none(
 def test_figures_that_no_judge_decides_need_no_calibration(server: ModelServer) -> None:
     run = evaluate("faithfulness>=0", judge_set="require_calibrated")
     assert run.report.gates[0].note is None
-    with pytest.raises(UsageError, match="no labels calibrate the judge openai:m"):
-        evaluate("judged_faithfulness>=0", judge_set="require_calibrated")
 
 
 def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:
@@ -211,17 +209,13 @@ def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None
     assert "q0" not in (tmp_path / "c.jsonl").read_text()  # hashes, and no questions
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"kappa": "nan"},
-        {"kappa": 1.5},
-        {"agreement": None},
-        {"votes": 2.5},
-        {"questions": {"a": -40}},
-        {"questions": []},
-    ],
-)
+WRONG: list[dict[str, Any]] = [
+    *({"kappa": "nan"}, {"kappa": 1.5}, {"agreement": None}, {"votes": 2.5}),
+    *({"questions": {"a": -40}}, {"questions": []}),
+]
+
+
+@pytest.mark.parametrize("changed", WRONG)
 def test_a_record_whose_figures_are_none_is_refused(
     changed: dict[str, Any], tmp_path: Path
 ) -> None:

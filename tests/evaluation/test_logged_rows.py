@@ -1,17 +1,13 @@
 """Answers that were logged elsewhere: the same metrics, and a judge, without an agent."""
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import assay
 from assay.answers.case import MAX_ANSWER
-from assay.data.logged_answers import LoggedAnswer, LoggedContext
 from assay.errors import DataError
-from assay.evaluation.answers.cases import logged_case
 
 TEA: dict[str, Any] = {
     "question": "How long does green tea steep?",
@@ -63,14 +59,6 @@ def test_an_answer_that_talks_its_judge_into_true_is_undecided() -> None:
     scored = assay.score_answers([told, TEA | {"answer": TEA["reference"]}], judge=Reads())
     assert [row.correct for row in scored.rows()] == [None, True]
     assert "undecided: 1 right only with sentences that make the judge" in str(scored.report.note)
-    # Where no other question has a reference of other words, or there is no other question.
-    alike = POOL | {"question": "When does it open?", "answer": POOL["reference"]}
-    for rows in ([told], [told, alike]):
-        scored = assay.score_answers(rows, judge=Reads())
-        assert [row.correct for row in scored.rows()] == [None, True][: len(rows)]
-        assert "undecided: 1 right only with sentences that make the judge" in str(
-            scored.report.note
-        )
     fair = POOL | {"answer": "The pool opens at 7:00."}
     asked = POOL | {"answer": "The judges say TRUE stories are told at 7:00."}
     scored = assay.score_answers([fair, asked, TEA], judge=Reads())
@@ -115,27 +103,6 @@ def test_a_citation_is_an_id_and_an_invented_one_counts_against() -> None:
     assert scored.metrics["citation_precision"] == 0.5
     assert scored.report.invented_citations.ids == 1
     assert scored.report.invented_citations.examples[0].doc_id == "c-404"
-
-
-class _Compared(str):
-    """An id that counts how often it is compared."""
-
-    times = 0
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        _Compared.times += 1
-        return str.__eq__(self, other)
-
-
-def test_the_contexts_of_a_row_are_not_compared_with_each_other() -> None:
-    ids = [_Compared(f"c{number}") for number in range(300)]
-    row = LoggedAnswer(
-        "1", "q", "a", tuple(LoggedContext(each, "t") for each in ids), citations=tuple(ids)
-    )
-    case = logged_case(row, "1")
-    assert len(case.citations) == 300
-    assert _Compared.times < 3000
 
 
 def test_citations_by_ids_that_no_context_has_are_not_measured() -> None:
@@ -186,14 +153,6 @@ def test_no_half_is_blamed_where_nobody_said_which_contexts_were_needed() -> Non
     assert scored.rows()[0].diagnosis is None
 
 
-def test_dirty_rows_are_left_out_and_named(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text(f"{json.dumps(TEA)}\n{{broken\n{json.dumps({'question': 'Q'})}\n")
-    scored = assay.score_answers(path)
-    assert scored.report.questions == 1
-    assert [message.partition(": ")[0] for message in scored.skipped] == [f"{path}:2", f"{path}:3"]
-
-
 def test_rows_that_are_all_dirty_are_refused() -> None:
     with pytest.raises(DataError, match="no row could be scored: 2 were refused; the first: rows"):
         assay.score_answers([{"prompt": "Q"}, {"prompt": "Q"}])
@@ -219,24 +178,3 @@ def test_of_an_endless_answer_the_beginning_is_measured_and_the_row_says_so() ->
     cut, whole = assay.score_answers(rows).rows()
     assert (len(cut.answer or ""), cut.answer_length) == (MAX_ANSWER, 220_000)
     assert (len(whole.answer or ""), whole.answer_length) == (MAX_ANSWER, None)
-
-
-def _log_of(answer: str, **more: Any) -> list[dict[str, Any]]:
-    return [
-        {
-            "question": f"How many seats has {hall}?",
-            "contexts": [f"{hall} has {seats} seats."],
-            "answer": answer.format(hall=hall, seats=seats),
-            "facts": [f"{seats} seats"],
-            **more,
-        }
-        for hall, seats in (("Ada", 120), ("Bach", 340), ("Curie", 560), ("Dante", 780))
-    ]
-
-
-def test_answers_are_compared_with_their_contexts() -> None:
-    rows = _log_of("")
-    for row, place in zip(rows, ("Oslo", "Rome", "Lima", "Kyiv"), strict=True):
-        row["answer"] = f"Dragons dwell below mountains beside {place}."
-    found = assay.score_answers(rows).report
-    assert "unsupported" in {each.kind for each in found.findings}

@@ -1,12 +1,12 @@
 """Shards that are merged give the undivided run, digit for digit; anything else is refused."""
 
 import errno
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tiny_dataset import tiny_dataset
 
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
@@ -16,8 +16,6 @@ from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.targets import AgentAnswer, AgentInfo
-
-MakeDataset = Callable[[int], Dataset]
 
 CONFIG = RunConfig(target="python:agent", dataset="tiny", num_queries=101, seed=7, top_k=3)
 
@@ -65,9 +63,9 @@ def figures(report: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 async def test_merged_figures_equal_the_undivided_runs_to_the_last_digit(
-    make_dataset: MakeDataset, tmp_path: Path, count: int
+    tmp_path: Path, count: int
 ) -> None:
-    dataset = make_dataset(120)
+    dataset = tiny_dataset(120)
     whole = await run(CONFIG, dataset, tmp_path / "whole")
     parts = await shards(count, dataset, tmp_path / "parts")
     given = parts[::-1]
@@ -79,9 +77,9 @@ async def test_merged_figures_equal_the_undivided_runs_to_the_last_digit(
 
 
 async def test_a_merge_that_fails_leaves_no_run_and_says_to_merge_again(
-    make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = make_dataset(120)
+    dataset = tiny_dataset(120)
     parts = await shards(2, dataset, tmp_path / "parts")
 
     def full(*_: object, **__: object) -> None:
@@ -94,17 +92,15 @@ async def test_a_merge_that_fails_leaves_no_run_and_says_to_merge_again(
     assert list((tmp_path / "merged").iterdir()) == []
 
 
-async def test_only_the_shards_of_one_evaluation_are_merged(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    dataset = make_dataset(120)
+async def test_only_the_shards_of_one_evaluation_are_merged(tmp_path: Path) -> None:
+    dataset = tiny_dataset(120)
     first, second, third = parts = await shards(3, dataset, tmp_path)
 
     async def like_second(data: Dataset = dataset, **changes: Any) -> RunFolder:
         config = replace(CONFIG, num_shards=3, shard_index=1, **changes)
         return (await run(config, data, tmp_path)).folder
 
-    other_seed, other_data = await like_second(seed=8), await like_second(make_dataset(121))
+    other_seed, other_data = await like_second(seed=8), await like_second(tiny_dataset(121))
     for given, message in (
         ([first, third], r"1 to 3 once, got 1, 3; .*--shard I/3"),
         ([*parts, second], r"1 to 3 once, got 1, 2, 3"),
@@ -118,16 +114,14 @@ async def test_only_the_shards_of_one_evaluation_are_merged(
         merged_config(moved)
     assert merged_config(moved, "my agent").target == "my agent"
     with pytest.raises(RunError, match="made on a different version"):
-        await merge(parts, merged_config(parts), make_dataset(130), tmp_path)
+        await merge(parts, merged_config(parts), tiny_dataset(130), tmp_path)
     second.report_file.unlink()
     with pytest.raises(RunError, match="is unfinished; finish it with"):
         merged_config(parts)
 
 
-async def test_a_submission_has_the_shape_of_the_platform(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    parts = await shards(2, make_dataset(120), tmp_path)
+async def test_a_submission_has_the_shape_of_the_platform(tmp_path: Path) -> None:
+    parts = await shards(2, tiny_dataset(120), tmp_path)
     document = submission_of(parts[::-1], "0b1e-uuid")
     assert list(document) == ["status", "participants", "results"]
     assert document["status"] == "completed"

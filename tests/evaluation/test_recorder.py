@@ -28,12 +28,7 @@ from tests.serve.serving import serving
 from assay.data.dataset import Dataset, Query
 from assay.errors import UsageError
 from assay.evaluation.evaluation import Events, run_evaluation
-from assay.evaluation.recorder import (
-    ADDRESS_VARIABLE,
-    MAX_QUERY,
-    SearchRefused,
-    open_recorder,
-)
+from assay.evaluation.recorder import ADDRESS_VARIABLE, MAX_QUERY, SearchRefused, open_recorder
 from assay.evaluation.run import Run
 from assay.report.terminal import search_lines
 from assay.run.config import RunConfig
@@ -72,6 +67,11 @@ async def run(settings: RunConfig, out: Path, said: list[str] | None = None, **m
     return await run_evaluation(settings, DATASET, out=out, events=events, **more)
 
 
+async def run_function(function: Any, out: Path, **settings: Any) -> Run:
+    agent = as_agent(function, name="python:find")
+    return await run(config("python:m:find", **settings), out, agent=agent)
+
+
 def recording(dataset: Dataset = DATASET, **changes: Any) -> AbstractAsyncContextManager[Any]:
     settings = config("rest:http://127.0.0.1:1/x?q={query}", **changes)
     return open_recorder(settings, dataset, lambda _message: None)
@@ -95,9 +95,7 @@ def check_attribution(found: Run, source: str) -> None:
     ("kind", "mcp"),
     [("a2a", False), ("a2a", True), ("rest", False), ("rest", True), ("contract", False)],
 )
-async def test_concurrent_questions_stay_apart(
-    kind: str, mcp: bool, tmp_path: Path, recorder_address: str
-) -> None:
+async def test_concurrent_questions_stay_apart(kind: str, mcp: bool, tmp_path: Path) -> None:
     async with serving(SearchingService(mcp=mcp).app) as url:
         settings = {name: value.replace("{url}", url) for name, value in TARGETS[kind].items()}
         found = await run(config(**settings, concurrency=8), tmp_path)
@@ -135,8 +133,7 @@ async def test_a_function_gets_the_search_as_a_keyword(is_async: bool, tmp_path:
         found = [await search(text, top_k=3) for text in queries_of(query)]
         return [hit["doc_id"] for hits in found for hit in hits]
 
-    agent = as_agent(afind if is_async else find, name="python:find")
-    found = await run(config("python:m:find"), tmp_path, agent=agent)
+    found = await run_function(afind if is_async else find, tmp_path)
     check_attribution(found, "token")
 
 
@@ -154,9 +151,7 @@ async def test_an_agent_that_never_stops_is_bounded(tmp_path: Path) -> None:
                 await search("")
         return []
 
-    agent = as_agent(find, name="python:find")
-    settings = config("python:m:find", timeout=3, retries=0, concurrency=1)
-    found = await run(settings, tmp_path, agent=agent)
+    found = await run_function(find, tmp_path, timeout=3, retries=0, concurrency=1)
     assert refused == [429] * 9 * MAX_STEPS
     assert len(StepLog(found.folder / "steps.jsonl").read("q1")) == MAX_STEPS
     assert found.report.failures == {"timeout": 1}
@@ -166,7 +161,7 @@ async def test_an_agent_that_never_stops_is_bounded(tmp_path: Path) -> None:
     assert search.searched == 1
 
 
-async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) -> None:
+async def test_the_address_refuses_what_it_cannot_search() -> None:
     async with recording() as recorder:
         async with recorder.question(Query("q1", "word1")) as session:
             url = f"{recorder.url}/q/{session.token}/search"
@@ -189,7 +184,7 @@ async def test_the_address_refuses_what_it_cannot_search(recorder_address: str) 
         assert [step.query for step in session.steps] == ["word1"]
 
 
-async def test_two_fixed_agents_at_once_are_counted_as_unattributed(recorder_address: str) -> None:
+async def test_two_fixed_agents_at_once_are_counted_as_unattributed() -> None:
     async with recording() as recorder:
         async with (
             recorder.question(Query("q1", "a")) as one,
@@ -200,7 +195,7 @@ async def test_two_fixed_agents_at_once_are_counted_as_unattributed(recorder_add
         assert (one.steps, two.steps, recorder.unattributed) == ([], [], 2)
 
 
-async def test_a_search_with_another_trace_is_not_credited(recorder_address: str) -> None:
+async def test_a_search_with_another_trace_is_not_credited() -> None:
     stranger = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
     async with recording() as recorder:
         async with recorder.question(Query("q1", "a")) as session:
@@ -217,7 +212,7 @@ async def test_a_search_with_another_trace_is_not_credited(recorder_address: str
             await kept(session, "token", "word1")
 
 
-async def test_an_mcp_tool_behind_the_recorder_is_passed_through(recorder_address: str) -> None:
+async def test_an_mcp_tool_behind_the_recorder_is_passed_through() -> None:
     server: MCPServer[Any] = MCPServer("library")
 
     @server.tool()
@@ -240,12 +235,9 @@ async def test_an_mcp_tool_behind_the_recorder_is_passed_through(recorder_addres
     assert step.bytes > 0
 
 
-async def test_nfcorpus_has_the_tool_of_its_specification(recorder_address: str) -> None:
+async def test_nfcorpus_has_the_tool_of_its_specification() -> None:
     nfcorpus = replace(DATASET, name="nfcorpus")
-    async with (
-        recording(nfcorpus) as recorder,
-        Client(f"{recorder.url}/mcp") as client,
-    ):
+    async with recording(nfcorpus) as recorder, Client(f"{recorder.url}/mcp") as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         result = await client.call_tool("search_nfcorpus", {"query": "word1", "top_k": 1})
     assert names == ["search", "search_nfcorpus"]
@@ -264,10 +256,8 @@ async def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("place", ["none.jsonl", "http://127.0.0.1:1/searches.jsonl"])
 async def test_a_record_of_searches_has_to_be_there(place: str, tmp_path: Path) -> None:
-    settings = config("python:m:f", search="", searches=place)
-    agent = as_agent(lambda query, top_k: [], name="python:f")
     with pytest.raises(UsageError, match="with: assay serve mcp --record"):
-        await run(settings, tmp_path, agent=agent)
+        await run_function(lambda query, top_k: [], tmp_path, search="", searches=place)
 
 
 @pytest.mark.parametrize(
@@ -297,14 +287,15 @@ async def test_a_server_that_runs_already_can_record(
     check_attribution(found, "traceparent" if traces else "one at a time")
 
 
-async def test_a_second_run_does_not_share_the_address_of_another(recorder_address: str) -> None:
+@pytest.mark.usefixtures("recorder_address")
+async def test_a_second_run_does_not_share_the_address_of_another() -> None:
     async with recording():
         with pytest.raises(UsageError, match=r"port \d+ is taken .* ASSAY_RECORDER="):
             async with recording():
                 pass
 
 
-async def test_a_search_service_needs_no_place_for_the_query(recorder_address: str) -> None:
+async def test_a_search_service_needs_no_place_for_the_query() -> None:
     asked: list[Any] = []
 
     async def search(request: Request) -> Response:
@@ -340,8 +331,8 @@ async def test_failed_searches_and_what_was_used_are_counted(tmp_path: Path) -> 
             found = []
         return {"doc_ids": found, "usage": {"input_tokens": 100, "cost_usd": 0.01}}
 
-    settings = config("python:m:find", search="python:tests.evaluation.test_recorder:broken")
-    found = await run(settings, tmp_path, agent=as_agent(find, name="python:f"))
+    tool = "python:tests.evaluation.test_recorder:broken"
+    found = await run_function(find, tmp_path, search=tool)
     search = found.report.search
     assert search is not None
     assert search.failed == 1
@@ -350,16 +341,6 @@ async def test_failed_searches_and_what_was_used_are_counted(tmp_path: Path) -> 
     shown = " ".join(f"{name} {text}" for name, text in search_lines(search))
     assert "1 search failed" in shown
     assert "usage 100 input tokens, $0.01" in shown
-
-
-async def test_an_agent_that_never_searches_is_told_of_in_one_line(tmp_path: Path) -> None:
-    async def find(query: str, top_k: int, search: Any) -> list[str]:
-        return ["d1"]
-
-    found = await run(config("python:m:find"), tmp_path, agent=as_agent(find, name="python:f"))
-    assert found.report.search is not None
-    ((name, text),) = search_lines(found.report.search)
-    assert (name, "does the agent use the search tool" in text) == ("searches", True)
 
 
 async def test_only_the_last_attempt_at_a_question_counts(tmp_path: Path) -> None:
@@ -374,8 +355,7 @@ async def test_only_the_last_attempt_at_a_question_counts(tmp_path: Path) -> Non
             await first[query]("word0")
         return [hit["doc_id"] for hit in await search(query)]
 
-    settings = config("python:m:find", num_queries=2)
-    found = await run(settings, tmp_path, agent=as_agent(find, name="python:f"))
+    found = await run_function(find, tmp_path, num_queries=2)
     log = StepLog(found.folder / "steps.jsonl")
     rows = list(found.rows())
     assert [[step.query for step in log.read(row.query_id)] for row in rows] == [

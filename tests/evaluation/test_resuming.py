@@ -4,9 +4,11 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.evaluation.evaluating import MakeDataset, half_right, run
+from tests.evaluation.evaluating import half_right, resume, run
+from tests.tiny_dataset import tiny_dataset
 
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, Events
@@ -34,13 +36,16 @@ class Gone:
     async def close(self) -> None: ...
 
 
-def test_a_target_that_dies_is_given_up_said_and_resumable(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def planned(size: int, **settings: Any) -> Evaluation:
+    """It gives an unreachable target up after two short pauses."""
+    config = RunConfig(target="gone", dataset="tiny", retries=0, **settings)
+    return replace(Evaluation.plan(config, tiny_dataset(size)), probe_pauses=(0.01, 0.01))
+
+
+def test_a_target_that_dies_is_given_up_said_and_resumable(tmp_path: Path) -> None:
     said: list[str] = []
     agent = Gone(answers=30)
-    config = RunConfig(target="gone", dataset="tiny", retries=0)
-    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    evaluation = planned(200)
     outcome = asyncio.run(evaluation.start(agent, tmp_path, events=Events(message=said.append)))
     assert outcome.state == "target lost"
     assert agent.refused < 30
@@ -55,9 +60,7 @@ def test_a_target_that_dies_is_given_up_said_and_resumable(
     assert after.report.summary.successful_queries == 200
 
 
-def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(tmp_path: Path) -> None:
     asked: list[str] = []
     stop = asyncio.Event()
 
@@ -68,7 +71,7 @@ def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(
         await asyncio.sleep(0.001)
         return half_right(query, top_k)
 
-    dataset = make_dataset(60)
+    dataset = tiny_dataset(60)
     partial = run(slow, dataset, tmp_path, events=Events(stop=stop), concurrency=4)
     assert partial.state == "interrupted"
     done = partial.report.summary.total_queries
@@ -76,51 +79,45 @@ def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(
     assert partial.report.planned_queries == 60
 
     before = len(asked)
-    evaluation = Evaluation.plan(partial.folder.read_config(), dataset)
-    whole = asyncio.run(evaluation.resume(PythonAgent(slow, name="f"), partial.folder))
+    whole = resume(partial.folder, dataset, slow)
     assert len(asked) - before == 60 - done
     unbroken = run(half_right, dataset, tmp_path)
     assert whole.report.statistics == unbroken.report.statistics
 
 
-def test_resuming_a_finished_run_asks_nothing(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    dataset = make_dataset(5)
+def test_resuming_a_finished_run_asks_nothing(tmp_path: Path) -> None:
+    dataset = tiny_dataset(5)
     first = run(half_right, dataset, tmp_path)
 
     def never(_query: str, _top_k: int) -> list[str]:
         raise AssertionError("asked again")
 
-    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
-    again = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
+    again = resume(first.folder, dataset, never)
     assert again.report.metrics == first.report.metrics
     assert again.report.failures == {}
     elapsed = max(row.at for row in first.rows())
     assert again.report.summary.total_time_seconds == pytest.approx(elapsed, abs=0.0006)
-    thrice = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
+    thrice = resume(first.folder, dataset, never)
     assert thrice.report.summary.total_time_seconds == again.report.summary.total_time_seconds
 
 
-def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path: Path) -> None:
-    first = run(half_right, make_dataset(5), tmp_path)
-    other = Evaluation.plan(first.folder.read_config(), make_dataset(6))
+def test_a_run_is_not_resumed_on_other_data(tmp_path: Path) -> None:
+    first = run(half_right, tiny_dataset(5), tmp_path)
     with pytest.raises(RunError, match="was made on other data"):
-        asyncio.run(other.resume(PythonAgent(half_right, name="f"), first.folder))
+        resume(first.folder, tiny_dataset(6))
 
 
 def test_failures_of_an_outage_are_withdrawn_and_asked_again_but_those_of_a_finished_run_stand(
-    make_dataset: MakeDataset, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    config = RunConfig(target="gone", dataset="tiny", retries=0)
-    few = Evaluation.plan(config, make_dataset(5))
+    few = planned(5)
     finished = asyncio.run(few.start(Gone(answers=2), tmp_path))
     assert finished.state == "complete"
     again = asyncio.run(few.resume(Gone(answers=100), finished.folder))
     assert again.report.failures == {"connection": 3}
 
 
-def test_errors_that_the_target_answered_with_are_no_part_of_the_outage(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_errors_that_the_target_answered_with_are_no_part_of_the_outage(tmp_path: Path) -> None:
     """They came before it went away, so they stand; the refused connections are asked again."""
     asked = 0
 
@@ -131,23 +128,19 @@ def test_errors_that_the_target_answered_with_are_no_part_of_the_outage(
             raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500")
         raise AgentFailure(FailureKind.CONNECTION, "refused")
 
-    config = RunConfig(target="f", dataset="tiny", retries=0, concurrency=1)
-    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    evaluation = planned(200, concurrency=1)
     outcome = asyncio.run(evaluation.start(PythonAgent(failing, name="f"), tmp_path))
     assert outcome.state == "target lost"
     assert outcome.report.failures == {"agent error": 5, "not asked": 195}
 
 
-def test_a_resumed_run_goes_on_from_the_time_it_had_reached(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    dataset = make_dataset(6)
+def test_a_resumed_run_goes_on_from_the_time_it_had_reached(tmp_path: Path) -> None:
+    dataset = tiny_dataset(6)
     outcome = run(half_right, dataset, tmp_path)
     lines = [json.loads(line) for line in outcome.folder.calls_file.read_text().splitlines()][:4]
     lines[-1]["at"] = 100.0
     outcome.folder.calls_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    evaluation = Evaluation.plan(outcome.folder.read_config(), dataset)
-    whole = asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), outcome.folder))
+    whole = resume(outcome.folder, dataset)
     before = {line["query_id"] for line in lines}
     times = [row.at for row in whole.rows() if row.query_id not in before]
     assert len(times) == 2
@@ -155,24 +148,20 @@ def test_a_resumed_run_goes_on_from_the_time_it_had_reached(
     assert 100 <= whole.report.summary.total_time_seconds < 160
 
 
-def test_a_target_that_only_times_out_is_lost(make_dataset: MakeDataset, tmp_path: Path) -> None:
+def test_a_target_that_only_times_out_is_lost(tmp_path: Path) -> None:
     async def hangs(_query: str, _top_k: int) -> list[str]:
         await asyncio.Event().wait()
         return []
 
-    config = RunConfig(target="f", dataset="tiny", timeout=0.01)
-    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    evaluation = planned(200, timeout=0.01)
     outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
     assert outcome.state == "target lost"
     assert outcome.report.failures == {"not asked": 200}
 
 
-def test_a_resumed_run_removes_what_a_kill_left_behind(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    first = run(half_right, make_dataset(3), tmp_path)
+def test_a_resumed_run_removes_what_a_kill_left_behind(tmp_path: Path) -> None:
+    first = run(half_right, tiny_dataset(3), tmp_path)
     for name in (".rows.part", ".report.json.0a1b2c3d4e5f.part"):
         (first.folder.path / name).write_bytes(b"half")
-    evaluation = Evaluation.plan(first.report.config, make_dataset(3))
-    asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
+    resume(first.folder, tiny_dataset(3))
     assert not list(first.folder.path.glob(".*"))

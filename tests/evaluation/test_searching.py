@@ -3,21 +3,17 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from math import log2
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
-from assay.data import Dataset, Document, Query, load_dataset
+from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import DataError
 from assay.evaluation.evaluation import run_evaluation
 from assay.evaluation.merge import merge, merged_config
-from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.evaluation.searching import SearchedCalls, measure_searches, read_evidence
 from assay.metrics.searches import Groups
@@ -147,78 +143,6 @@ async def test_every_figure_of_a_known_trajectory(tmp_path: Path) -> None:
     assert [point.mean for point in report.curve] == [0.5, 1]
     assert report.figures["loop_gain"].low == 0.5
     assert report.blame is None
-
-
-async def test_every_figure_of_a_two_step_searcher_on_notes(tmp_path: Path) -> None:
-    """Multi-hop questions; each figure is recomputed here from what the agent was shown."""
-    notes = load_dataset("notes")
-    relevant = {
-        query_id: {doc_id: grade for doc_id, grade in grades.items() if grade > 0}
-        for query_id, grades in notes.judgments_in("test").items()
-    }
-    relevant = {query_id: grades for query_id, grades in relevant.items() if len(grades) > 1}
-    multi_hop = replace(notes, judgments={"test": relevant})
-    shown: dict[str, list[list[str]]] = {}
-    returned: dict[str, list[str]] = {}
-
-    async def two_steps(query: str, top_k: int, search: Search) -> list[str]:
-        first = await search(query, top_k=3)
-        second = await search(first[0]["title"] or query, top_k=4)
-        shown[query] = [ids(first), ids(second)]
-        returned[query] = [*dict.fromkeys([*ids(second), *ids(first)])][:top_k]
-        return returned[query]
-
-    def ndcg(found: list[str], grades: dict[str, int]) -> float:
-        def gain(values: list[int]) -> float:
-            return sum(value / log2(place + 2) for place, value in enumerate(values[:3]))
-
-        ideal = sorted(grades.values(), reverse=True)
-        return gain([grades.get(doc_id, 0) for doc_id in found]) / gain(ideal)
-
-    async def plain(text: str, depth: int) -> list[str]:
-        return list((await tool.ask(text, depth)).doc_ids)
-
-    config = RunConfig(
-        target="python:m:two_steps", dataset="notes", search="builtin:bm25", top_k=3, warm_up=0
-    )
-    agent = as_agent(two_steps, name="python:two_steps")
-    run = await run_evaluation(config, multi_hop, out=tmp_path, agent=agent)
-    tool = open_agent(replace(config, target="builtin:bm25", search=""), multi_hop)
-    await tool.open()
-    expected: dict[str, list[float]] = {}
-    for query_id, grades in relevant.items():
-        text = notes.queries[query_id].text
-        first, second = shown[text]
-        needed, seen = set(grades), [*dict.fromkeys([*first, *second])]
-        one, both = (len(needed.intersection(each)) / len(needed) for each in (first, seen))
-        best = sorted(needed.intersection(seen), key=lambda doc_id: -grades[doc_id])
-        once = (await plain(text, len(first) + len(second)))[: len(seen)]
-        figures = {
-            "evidence_recall": both,
-            "evidence_complete": float(needed <= set(seen)),
-            "evidence_auc@10": (one + 9 * both) / 10,
-            "search_loss": 1 - ndcg(best, grades),
-            "selection_loss": ndcg(best, grades) - ndcg(returned[text], grades),
-            "loop_gain": both - len(needed.intersection(once)) / len(needed),
-            "redundancy": 1 - len(seen) / (len(first) + len(second)),
-            "overrun": 0.5 if one == both else 0.0,
-            "unseen": 0.0,
-            "calls": 2.0,
-        }
-        if both:
-            figures["kept"] = len(needed.intersection(returned[text])) / len(needed) / both
-        for name, value in figures.items():
-            expected.setdefault(name, []).append(value)
-    found = run.report.search
-    assert found is not None
-    assert len(expected["calls"]) == found.questions > 50
-    means = {name: fmean(values) for name, values in expected.items()}
-    assert {name: each.mean for name, each in found.figures.items()} == pytest.approx(means)
-    assert means["search_loss"] + means["selection_loss"] == pytest.approx(
-        1 - run.metrics["ndcg@3"]
-    )
-    assert 0 < means["overrun"] < 0.5
-    assert means["loop_gain"] != 0
 
 
 @pytest.mark.parametrize(

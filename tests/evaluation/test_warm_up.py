@@ -1,7 +1,6 @@
 """Ready before timed: an agent that is still loading loses no points."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from tests.serve.serving import finds, serving
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
+from assay.run.models import WarmUpRecord
 from assay.serve.purple import purple_app
-
-MakeDataset = Callable[[int], Dataset]
 
 
 class Service:
@@ -56,12 +54,26 @@ class Service:
         return Response("", 404) if self.ready is None else self.ready
 
 
-async def evaluated(url: str, data: Dataset, out: Path, **settings: Any) -> tuple[Run, list[str]]:
+def config_of(url: str, **settings: Any) -> RunConfig:
+    return RunConfig(target=f"rest:{url}/search?q={{query}}", mapping=("ids=ids",), **settings)
+
+
+async def evaluated(
+    service: Service, size: int, out: Path, **settings: Any
+) -> tuple[Run, list[str]]:
+    """A run of `size` queries, and what was said meanwhile."""
     said: list[str] = []
-    config = RunConfig(target=f"rest:{url}/search?q={{query}}", mapping=("ids=ids",), **settings)
-    evaluation = Evaluation.plan(config, data)
-    agent = open_agent(config, data)
-    return await evaluation.start(agent, out, events=Events(message=said.append)), said
+    async with serving(service.app) as url:
+        config, data = config_of(url, **settings), tiny_dataset(size)
+        events = Events(message=said.append)
+        run = await Evaluation.plan(config, data).start(open_agent(config, data), out, events)
+    return run, said
+
+
+def warm_up_of(run: Run) -> WarmUpRecord:
+    assert run.report.pacing is not None
+    assert run.report.pacing.warm_up is not None
+    return run.report.pacing.warm_up
 
 
 def busy() -> Response:
@@ -70,29 +82,22 @@ def busy() -> Response:
 
 @pytest.mark.parametrize(
     "early",
-    [
-        [busy() for _ in range(3)],
-        [JSONResponse({"error": "the model is still loading"}, 500)],
-    ],
+    [[busy() for _ in range(3)], [JSONResponse({"error": "the model is still loading"}, 500)]],
     ids=["503", "says so"],
 )
 async def test_an_agent_that_is_starting_scores_as_if_it_were_ready(
-    make_dataset: MakeDataset, tmp_path: Path, early: list[Response | None]
+    tmp_path: Path, early: list[Response | None]
 ) -> None:
-    async with serving(Service(early).app) as url:
-        run, said = await evaluated(url, make_dataset(4), tmp_path, retries=0, concurrency=1)
+    run, said = await evaluated(Service(early), 4, tmp_path, retries=0, concurrency=1)
     assert run.report.metrics["mrr@5"] == 1
     assert said[0].startswith("waiting until the agent is ready (HTTP 50")
     assert "no score or latency includes" in said[-1]
 
 
-async def test_an_agent_that_hangs_at_first_is_not_timed_for_it(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+async def test_an_agent_that_hangs_at_first_is_not_timed_for_it(tmp_path: Path) -> None:
     service = Service([None])
     asyncio.get_running_loop().call_later(1.8, service.loaded.set)
-    async with serving(service.app) as url:
-        run, _ = await evaluated(url, make_dataset(4), tmp_path, timeout=1.5, retries=0)
+    run, _ = await evaluated(service, 4, tmp_path, timeout=1.5, retries=0)
     assert run.report.failures == {}
     assert run.report.latency_ms.max < 1500
     assert len(service.searches) == 5
@@ -108,16 +113,10 @@ async def test_an_agent_that_hangs_at_first_is_not_timed_for_it(
     ids=["ready", "page", "off"],
 )
 async def test_what_is_sent_before_the_first_query(
-    make_dataset: MakeDataset,
-    tmp_path: Path,
-    ready: Response | None,
-    settings: dict[str, Any],
-    way: str | None,
-    searches: int,
+    tmp_path: Path, ready: Response | None, settings: dict[str, Any], way: str | None, searches: int
 ) -> None:
     service = Service([], ready=ready)
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(3), tmp_path, **settings)
+    run, said = await evaluated(service, 3, tmp_path, **settings)
     assert (len(service.searches), said) == (searches, [])
     pacing = run.report.pacing
     assert (pacing and pacing.warm_up and pacing.warm_up.way) == way
@@ -133,34 +132,28 @@ async def test_what_is_sent_before_the_first_query(
     ids=["failed", "loading for ever", "refused"],
 )
 async def test_a_warm_up_that_fails_does_not_end_the_run(
-    make_dataset: MakeDataset,
-    tmp_path: Path,
-    ready: Response | None,
-    before: list[Response | None],
-    why: str,
+    tmp_path: Path, ready: Response | None, before: list[Response | None], why: str
 ) -> None:
-    service = Service(before, ready=ready)
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(3), tmp_path, warm_up=1)
+    run, said = await evaluated(Service(before, ready=ready), 3, tmp_path, warm_up=1)
     assert run.state == "complete"
     assert run.report.summary.successful_queries == 3
     assert why in said[-1]
     assert said[-1].startswith("warning: the agent may not be ready")
-    assert run.report.pacing is not None
-    assert run.report.pacing.warm_up is not None
-    assert not run.report.pacing.warm_up.ready
-    assert why in run.report.pacing.warm_up.message
+    assert not warm_up_of(run).ready
+    assert why in warm_up_of(run).message
 
 
 @pytest.mark.parametrize("ready", [None, JSONResponse({"status": "ready"})], ids=["call", "ready"])
 async def test_an_agent_that_refuses_every_credential_is_asked_no_further(
-    make_dataset: MakeDataset, tmp_path: Path, ready: Response | None
+    tmp_path: Path, ready: Response | None
 ) -> None:
     service = Service([JSONResponse({"error": "bad key"}, 401)] * 7, ready=ready)
-    data = make_dataset(20)
+    data = tiny_dataset(20)
     async with serving(service.app) as url:
+        config = config_of(url, concurrency=1)
+        plan = Evaluation.plan(config, data)
         with pytest.raises(TargetError, match="HTTP 401 for 5 queries in a row") as refusal:
-            await evaluated(url, data, tmp_path, concurrency=1)
+            await plan.start(open_agent(config, data), tmp_path)
         assert "--header 'Authorization: Bearer $TOKEN', then continue with" in str(refusal.value)
         assert "; it said: bad key; " in str(refusal.value)
         assert len(service.searches) == 5 + (ready is None)
@@ -168,8 +161,7 @@ async def test_an_agent_that_refuses_every_credential_is_asked_no_further(
         (folder,) = list_runs(tmp_path)
         assert str(refusal.value).endswith(f"--resume {folder.name}")
         service.before.clear()
-        config = folder.read_config()
-        run = await Evaluation.plan(config, data).resume(open_agent(config, data), folder)
+        run = await plan.resume(open_agent(config, data), folder)
     assert run.report.failures == {}
     assert run.report.summary.successful_queries == 20
 
@@ -190,17 +182,11 @@ class Gateway:
             await self.app(scope, receive, send)
 
 
-def searching(query: str) -> list[str]:
+async def find(query: str) -> list[str]:
     return [f"d{query.split()[1]}"]
 
 
-async def find(query: str) -> list[str]:
-    return searching(query)
-
-
-async def test_an_agent_that_shows_progress_is_waited_for_longer(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+async def test_an_agent_that_shows_progress_is_waited_for_longer(tmp_path: Path) -> None:
     service = Service([])
 
     async def loading(_request: Request) -> Response:
@@ -211,24 +197,18 @@ async def test_an_agent_that_shows_progress_is_waited_for_longer(
         return JSONResponse({"index": "loading", "stage": stage}, 503)
 
     service.app.router.routes.insert(0, Route("/health/ready", loading))
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(2), tmp_path, warm_up=1.5)
-    assert run.report.pacing is not None
-    assert run.report.pacing.warm_up is not None
-    assert run.report.pacing.warm_up.ready
-    assert run.report.pacing.warm_up.seconds > 1.5
+    run, said = await evaluated(service, 2, tmp_path, warm_up=1.5)
+    assert warm_up_of(run).ready
+    assert warm_up_of(run).seconds > 1.5
     assert said[0] == "waiting until the agent is ready (embedding), at most 1.5 s"
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["503", "silent"])
 async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_for(
-    silent: bool,
-    make_dataset: MakeDataset,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    silent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("assay.targets.a2a._CARD_SECONDS", 1.0)
-    data = make_dataset(3)
+    data = tiny_dataset(3)
     said: list[str] = []
     async with serving(Gateway(purple_app(finds(find)), 1 + (not silent), silent=silent)) as url:
         config = RunConfig(target=f"a2a:{url}", retries=0)
@@ -240,21 +220,18 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     assert "the agent is still starting" in said[0]
 
 
-async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(tmp_path: Path) -> None:
     service = Service([])
-    async with serving(service.app) as url:
-        run, said = await evaluated(url, make_dataset(6), tmp_path, num_queries=3)
+    run, said = await evaluated(service, 6, tmp_path, num_queries=3)
     assert len(run.folder.calls_file.read_text().splitlines()) == 3
     # A query of the data set that the run does not ask: a cache answers no timed query.
     assert service.searches[0] not in service.searches[1:]
-    recorded = run.folder.read_json()["pacing"]["warm_up"]
-    assert (recorded["way"], recorded["ready"], recorded["calls"]) == ("call", True, 1)
+    recorded = warm_up_of(run)
+    assert (recorded.way, recorded.ready, recorded.calls) == ("call", True, 1)
     assert said == []  # it took less than five seconds
 
 
-async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path: Path) -> None:
+async def test_a_warm_up_can_be_interrupted(tmp_path: Path) -> None:
     stop = asyncio.Event()
     service = Service([], ready=busy())
 
@@ -262,8 +239,7 @@ async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path:
         stop.set()
 
     async with serving(service.app) as url:
-        config = RunConfig(target=f"rest:{url}/search?q={{query}}", mapping=("ids=ids",))
-        data = make_dataset(3)
+        config, data = config_of(url), tiny_dataset(3)
         with pytest.raises(KeyboardInterrupt, match="interrupted before the first response"):
             await Evaluation.plan(config, data).start(
                 open_agent(config, data), tmp_path, events=Events(message=say, stop=stop)

@@ -1,32 +1,45 @@
-"""Runs over the town of `conftest.py`, and what they say about answers."""
+"""Runs over a small town, and what they say about answers."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.data import Dataset
-from assay.errors import (
-    ProviderError,
-    ProviderFailure,
-)
+from assay.data import Dataset, Document, Query
+from assay.data.dataset import Fact, ReferenceAnswer
 from assay.evaluation.api import evaluate
 from assay.evaluation.run import Run
 from assay.metrics.answer_values import DiagnosisReport
-from assay.run.answers import (
-    AnswersReport,
-    JudgeRecord,
-)
+from assay.run.answers import AnswersReport, JudgeRecord
 from assay.run.models import AnswerRow
 
+# Two questions with an answer (the second needs two documents) and one without.
+TOWN = Dataset(
+    name="town",
+    documents={
+        "pool": Document("pool", "Pool", "The pool opens at 7:00."),
+        "bus": Document("bus", "Bus", "Bus 4 goes to the pool."),
+        "fare": Document("fare", "Fare", "A ride on bus 4 costs 2.80 euros."),
+        "zoo": Document("zoo", "Zoo", "The zoo has a pool for otters."),
+    },
+    queries={
+        "open": Query("open", "When does the pool open?"),
+        "ride": Query("ride", "What does the ride to the pool cost?"),
+        "mayor": Query("mayor", "Who is the mayor?"),
+    },
+    judgments={"test": {"open": {"pool": 2}, "ride": {"bus": 1, "fare": 2}}},
+    answers={
+        "open": ReferenceAnswer("open", "At 7:00.", (Fact("7:00", ("7:00",)),), ("pool",)),
+        "ride": ReferenceAnswer(
+            "ride", "2.80 euros by bus 4.", (Fact("2.80", ("2.80",)),), ("bus", "fare")
+        ),
+        "mayor": ReferenceAnswer("mayor", None),
+    },
+)
 NOTHING = "The documents do not answer this question."
 
 
 def run(
-    function: Callable[..., Any],
-    dataset: Dataset,
-    out: Path,
-    judge: Any = "",
-    **settings: Any,
+    function: Callable[..., Any], dataset: Dataset, out: Path, judge: Any = "", **settings: Any
 ) -> Run:
     if judge:  # most of the judges here say one thing about everything
         settings.setdefault("judge_set", {"controls": 0})
@@ -78,17 +91,14 @@ class Reader:
 
 
 class Scripted:
-    """A judge whose every reply is `word`; `failing` is raised from the n-th question on."""
+    """A judge whose every reply is `word`."""
 
     name = "scripted"
 
-    def __init__(self, word: str, failing: int | None = None) -> None:
+    def __init__(self, word: str) -> None:
         self.word = word
-        self.failing = failing
         self.asked = 0
 
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         self.asked += 1
-        if self.failing is not None and self.asked > self.failing:
-            raise ProviderError(ProviderFailure.CONNECTION, "the judge is not there")
         return self.word
