@@ -2,16 +2,12 @@
 
 import ast
 import functools
-import os
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-from tests import forked
 
 import assay
 
@@ -113,12 +109,7 @@ ONCE = {
     r"\bfromisoformat\(": {"text.py"},
     # Of a document that is nested too deeply, servers say more than that it is not JSON. Files of
     # a run are validated against their models.
-    r"orjson\.loads\(": {
-        "net/json.py",
-        "contract/server.py",
-        "run/calls.py",
-        "run/folder.py",
-    },
+    r"orjson\.loads\(": {"net/json.py", "contract/server.py", "run/calls.py", "run/folder.py"},
     # A pipe or a device in the place of a file blocks whoever opens it. Files of this package, and
     # of packages that are installed, are files.
     r"\.read_(?:bytes|text)\(|\.open\(\"rb\"\)": {
@@ -144,18 +135,6 @@ def test_one_of_everything() -> None:
     assert offenders == []
 
 
-def test_posix_modules_are_imported_where_they_are_used() -> None:
-    posix = {"fcntl", "resource", "termios", "pwd", "grp"}
-    offenders = [
-        named(path)
-        for path, tree in trees().items()
-        for node in tree.body
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        and posix & {alias.name for alias in node.names}
-    ]
-    assert offenders == []
-
-
 def test_a_query_passes_few_modules_on_its_way_to_the_page() -> None:
     script = ROOT / "benchmarks" / "query_path.py"
     done = subprocess.run([sys.executable, script, "--list"], capture_output=True, text=True)
@@ -163,15 +142,6 @@ def test_a_query_passes_few_modules_on_its_way_to_the_page() -> None:
     found = re.search(r"^(\d+) modules$", done.stdout, flags=re.MULTILINE)
     assert found is not None
     assert 15 <= int(found[1]) <= 26, done.stdout
-
-
-@pytest.mark.parametrize("group", [(), ("serve",), ("nextcloud",), ("data",), ("judge",)])
-def test_no_summary_in_a_list_of_commands_is_cut(group: tuple[str, ...]) -> None:
-    """The list shows the first sentence of a docstring; 60 characters fit."""
-    env = {**os.environ, "COLUMNS": "80"}
-    done = forked.run(forked.ASSAY, *group, "--help", env=env)
-    assert done.returncode == 0, done.stderr
-    assert "..." not in done.stdout.split("Options:")[1]
 
 
 def test_the_core_depends_on_nothing_heavy() -> None:

@@ -124,7 +124,7 @@ def test_every_import_of_the_source_is_installed_by_the_core_or_named_with_its_e
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_core_alone_is_small_and_evaluates(tmp_path: Path) -> None:
-    """The wheel in an empty environment: the README's examples, its size, and what it promises."""
+    """The wheel in an empty environment: the examples of the README, and its size."""
     if not os.environ.get(STEPS):
         pytest.skip(f"set {STEPS}=1: it installs the core into an empty environment")
     venv = tmp_path / "venv"
@@ -133,27 +133,9 @@ def test_the_core_alone_is_small_and_evaluates(tmp_path: Path) -> None:
     tried = subprocess.run([*script, *places], capture_output=True, text=True)
     assert tried.returncode == 0, tried.stdout + tried.stderr
     assert tried.stdout.count("ok  assay ") == 3
-    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     site = next(venv.glob("lib/python3*/site-packages"))
     kept = [each for each in site.rglob("*") if each.is_file() and each.parts[-2] != "__pycache__"]
     size = sum(each.stat().st_size for each in kept if "pip" not in each.relative_to(site).parts[0])
     print(f"core install: {size / 1e6:.0f} MB")
     assert size < MEGABYTES * 1e6
-    (tmp_path / "mine.py").write_text("def find(query, top_k):\n    return []\n")
-    (tmp_path / "run.trec").write_text("q1 Q0 d1 1 1.0 x\n")
-    (tmp_path / "qrels.tsv").write_text("q1 0 d1 1\n")
-
-    def assay(*arguments: str) -> str:
-        command: list[str | Path] = [venv / "bin" / "assay", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    options = ("--dataset", "notes", "--baseline", "builtin:bm25")
-    assert "nDCG@5" in assay("eval", "python:mine:find", *options)
-    names = [path.name for path in sorted((tmp_path / "runs").iterdir())]
-    assert "b - a" in assay("compare", *names)
-    assert "nDCG@5" in assay("report", names[0])
-    assert "nDCG" in assay("score", "run.trec", "--qrels", "qrels.tsv")
-    assert assay("audit", f"runs/{names[0]}/report.json", "--dataset", "notes")
     shutil.rmtree(venv)

@@ -190,36 +190,29 @@ def test_files_and_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
         make_private_folder(path, exist_ok=False)
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def loop(path: Path) -> None:
-    path.symlink_to(path)
-
-
 def listener(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as made:
         os.chdir(path.parent)  # an address has at most 108 bytes
         made.bind(path.name)
 
 
-def folder(path: Path) -> None:
-    path.mkdir()
+NOT_FILES: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "loop": lambda path: path.symlink_to(path),
+    "socket": listener,
+    "folder": Path.mkdir,
+}
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("make", [pipe, device, loop, listener, folder])
+@pytest.mark.parametrize("kind", NOT_FILES)
 def test_what_is_no_regular_file_is_refused_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "calls.jsonl"
-    make(path)
+    NOT_FILES[kind](path)
     with pytest.raises(UnreadableFile, match="jsonl: cannot be read: "):
         open_file(path)
     with pytest.raises(OSError):  # noqa: PT011 (of several kinds)

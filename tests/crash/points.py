@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.crash.data_scenarios import Scenario
-from tests.crash.scenarios import SCENARIOS
+from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.storage import ERRORS, KILLS, Fault, FaultyStorage, applies
 from tests.llm_providers.model_server import ModelServer
 from tests.search.samples import WordEmbedder

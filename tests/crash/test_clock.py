@@ -3,19 +3,17 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.run import folder
 from assay.run.config import RunConfig
 from assay.targets import PythonAgent
 
-MakeDataset = Callable[[int], Dataset]
 DAY = 86_400.0
 
 
@@ -26,9 +24,9 @@ def answers(query: str, _top_k: int) -> list[str]:
 
 @pytest.mark.parametrize("jump", [-365 * DAY, -DAY, 3601.0, DAY, 3650 * DAY])
 def test_no_figure_of_a_run_depends_on_the_wall_clock(
-    jump: float, make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jump: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = make_dataset(12)
+    dataset = tiny_dataset(12)
     evaluation = Evaluation.plan(RunConfig("f", dataset="tiny", concurrency=1), dataset)
     steady = asyncio.run(evaluation.start(PythonAgent(answers, name="f"), tmp_path / "steady"))
 

@@ -14,8 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from mcp import Client, MCPError
-from starlette.applications import Starlette
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 from tests.contract_agents.sample_agents import make_knowledge
 from tests.phi.recording import CANARY, Recording, asking
 from tests.serve.serving import NEW, finds, request_0_3, request_1_0, serving
@@ -329,14 +328,6 @@ async def test_an_evaluation_logs_no_query(
 
 
 # --- what libraries say when something of ours breaks ---------------------------------------------
-
-
-async def breaks(scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "lifespan":
-        await Starlette()(scope, receive, send)
-        return
-    asyncio.get_running_loop().call_soon({"": ""}.pop, CANARY)
-    raise RuntimeError(CANARY)
 
 
 @pytest.mark.parametrize("header", [f"{CANARY} b", f"{CANARY}?", CANARY * 20])

@@ -48,10 +48,7 @@ DATA = Dataset(
         "d1": Document("d1", f"Note about {CANARY}", f"{CANARY} slept well after aspirin."),
         "d2": Document("d2", "Soup", "Soup begins with onions."),
     },
-    {
-        "q1": Query("q1", f"Did {CANARY} sleep well?"),
-        "q2": Query("q2", f"What did {CANARY} take?"),
-    },
+    {"q1": Query("q1", f"Did {CANARY} sleep well?"), "q2": Query("q2", f"What did {CANARY} take?")},
     {"test": {"q1": {"d1": 1}, "q2": {"d1": 1}}},
     {
         "q1": ReferenceAnswer(
@@ -245,12 +242,6 @@ async def test_pages_of_a_private_run_show_ids_and_figures(
     assert front.status_code == 200
 
 
-COMMAND = """
-import resource, sys
-sys.argv = ["assay", *sys.argv[1:]]
-from assay.cli.app import main
-main()
-"""
 MODULE = """
 import resource
 
@@ -271,7 +262,7 @@ def test_the_command_leaves_nothing_behind_anywhere(tmp_path: Path) -> None:
     paths = [str(ROOT / "src"), str(tmp_path / "data")]
     done = subprocess.run(
         [
-            *(sys.executable, "-c", COMMAND, "eval", "python:agent_under_test:find", "--private"),
+            *(sys.executable, "-m", "assay", "eval", "python:agent_under_test:find", "--private"),
             *("--dataset", str(tmp_path / "data" / "ward"), "--baseline", "builtin:bm25", "--json"),
         ],
         cwd=tmp_path / "work",
@@ -291,19 +282,6 @@ def test_the_command_leaves_nothing_behind_anywhere(tmp_path: Path) -> None:
     expect_no_canary(tmp_path / "work" / "runs")
     for path in (tmp_path / "work").rglob("*"):
         assert not path.is_file() or CANARY.encode() not in path.read_bytes()
-
-
-def test_a_large_corpus_is_not_kept_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_beir(DATA, tmp_path / "ward")
-    monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "0")
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    place = str(tmp_path / "ward")
-    assay.evaluate_agent("builtin:bm25", place, out=tmp_path / "runs", private=True)
-    assert not (tmp_path / "cache" / "corpora").exists()
-    assay.evaluate_agent("builtin:bm25", place, out=tmp_path / "runs")
-    assert (tmp_path / "cache" / "corpora").exists(), "nothing was tested"
 
 
 def test_a_private_run_is_not_sent_to_a_cluster(

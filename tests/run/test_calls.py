@@ -95,25 +95,11 @@ def test_an_error_within_is_not_hidden_by_one_at_the_end(
         raise KeyError("first")
 
 
-def test_a_log_on_a_read_only_disk_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What `--resume` meets there; permissions would not stop the superuser."""
-
-    def refuse(*_: object) -> int:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(RunError, match="Read-only file system; make its folder writable"):
-        CallWriter(tmp_path / "calls.jsonl")
-
-
 WRONG: list[dict[str, Any]] = [{"at": None}, {"doc_ids": "d1"}, {"failure": []}, {"query_id": 1}]
 
 
 @pytest.mark.parametrize(
-    "line",
-    [b"not json", b"[]", *(orjson.dumps({**GOOD.to_json(), **change}) for change in WRONG)],
+    "line", [b"not json", b"[]", *(orjson.dumps({**GOOD.to_json(), **change}) for change in WRONG)]
 )
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "calls.jsonl"

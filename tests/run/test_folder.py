@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import orjson
 import pytest
-from tests.conftest import MakeDataset
+from tests.tiny_dataset import tiny_dataset
 
 import assay
 from assay import Run
@@ -17,14 +17,7 @@ from assay.data import Dataset, load_dataset
 from assay.errors import RunError
 from assay.files import FileLock
 from assay.run.config import RunConfig
-from assay.run.folder import (
-    ReportWriter,
-    RunFolder,
-    create_run,
-    find_run,
-    find_run_dataset,
-    list_runs,
-)
+from assay.run.folder import RunFolder, create_run, find_run, find_run_dataset, list_runs
 from assay.run.listing import list_lines
 from assay.run.models import RunState, TargetRecord
 from assay.run.provenance import versions
@@ -33,8 +26,8 @@ TARGET = TargetRecord(name="python:f", protocol="python", details="")
 
 
 @pytest.fixture
-def made(make_dataset: MakeDataset, tmp_path: Path) -> Callable[..., RunFolder]:
-    data = make_dataset(1)
+def made(tmp_path: Path) -> Callable[..., RunFolder]:
+    data = tiny_dataset(1)
 
     def make(target: str = "python:f", baseline_of: str | None = None) -> RunFolder:
         config = RunConfig(target, dataset="tiny", label="nightly", note="a note")
@@ -99,20 +92,16 @@ def test_the_latest_run_is_none_that_was_made_as_a_baseline(
             find_run(reference, tmp_path)
 
 
-def test_the_newest_complete_run_of_a_label_is_found(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_the_newest_complete_run_of_a_label_is_found(tmp_path: Path) -> None:
     for _ in range(2):
-        assay.evaluate(lambda query, top_k: ["d0"], make_dataset(1), out=tmp_path, label="main")
+        assay.evaluate(lambda query, top_k: ["d0"], tiny_dataset(1), out=tmp_path, label="main")
     newest = list(list_runs(tmp_path))[-1].name
     assert find_run("main", tmp_path).name == newest
     with pytest.raises(RunError, match=r"no run is called 'lates'.*Did you mean 'latest'"):
         find_run("lates", tmp_path)
 
 
-def test_the_data_of_a_run_is_found_where_it_is_the_same(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_the_data_of_a_run_is_found_where_it_is_the_same(tmp_path: Path) -> None:
     def found(data: Dataset, **config: Any) -> tuple[Dataset | None, str]:
         settings = RunConfig("python:f", **config)
         return find_run_dataset(
@@ -127,7 +116,7 @@ def test_the_data_of_a_run_is_found_where_it_is_the_same(
         ({"dataset": "beir:quora"}, "is not on this machine"),
         ({"dataset": "notes", "private": True}, "the run is private"),
     ):
-        data, why = found(make_dataset(1), **config)
+        data, why = found(tiny_dataset(1), **config)
         assert data is None
         assert reason in why
 
@@ -158,10 +147,8 @@ def test_the_state_of_a_run_without_a_report(made: Callable[..., RunFolder]) -> 
         RunFolder(run.path / "x").read_report()
 
 
-def test_a_run_in_a_state_of_another_version_opens(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
-    folder = assay.evaluate(lambda query, top_k: ["d0"], make_dataset(1), out=tmp_path).folder
+def test_a_run_in_a_state_of_another_version_opens(tmp_path: Path) -> None:
+    folder = assay.evaluate(lambda query, top_k: ["d0"], tiny_dataset(1), out=tmp_path).folder
     written = folder.report_file.read_text()
     assert '"state": "complete"' in written
     folder.report_file.write_text(written.replace('"state": "complete"', '"state": "paused"', 1))
@@ -170,8 +157,8 @@ def test_a_run_in_a_state_of_another_version_opens(
 
 
 @pytest.fixture
-def run(make_dataset: MakeDataset, tmp_path: Path) -> Run:
-    return assay.evaluate(lambda query, top_k: ["d0"], make_dataset(7), out=tmp_path)
+def run(tmp_path: Path) -> Run:
+    return assay.evaluate(lambda query, top_k: ["d0"], tiny_dataset(7), out=tmp_path)
 
 
 def test_figures_and_rows_are_the_whole(run: Run) -> None:
@@ -205,23 +192,6 @@ def test_the_figures_are_found_wherever_a_block_ends(
     start = content.index(b'"per_query_results": [')
     run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [\n{ nonsense')
     assert run.folder.read_report().to_json() == run.report.to_json()
-
-
-def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closing writes what is in the buffer, which a full disk refuses."""
-
-    writer = ReportWriter(tmp_path / "report.json")
-    rows = writer._rows
-
-    class Full:
-        def close(self) -> None:
-            rows.close()
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(writer, "_rows", Full())
-    writer.close()
-    assert list(tmp_path.iterdir()) == []
-    writer.close()  # twice, or after the folder was removed
 
 
 @pytest.mark.parametrize("formatted", [False, True])

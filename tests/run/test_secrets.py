@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 from tests.serve.serving import serving
+from tests.tiny_dataset import tiny_dataset
 
 from assay.cli.app import app as command
-from assay.data import Dataset
 from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.evaluation.plan import open_agent
@@ -30,7 +30,6 @@ from assay.serve.ui.app import ui_app
 from assay.serve.ui.evaluations import child_input
 
 CANARY = "hunter2-canary-9f8e7d6c"
-MakeDataset = Callable[[int], Dataset]
 
 SERVER = """
 import sys
@@ -96,11 +95,9 @@ TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-async def test_a_run_writes_no_secret_of_its_target(
-    make_dataset: MakeDataset, tmp_path: Path, kind: str
-) -> None:
+async def test_a_run_writes_no_secret_of_its_target(tmp_path: Path, kind: str) -> None:
     target, settings = TARGETS[kind]
-    data = make_dataset(4)
+    data = tiny_dataset(4)
     said: list[str] = []
     async with serving(repeating_service()) as url:
         config = RunConfig(target=target.format(url=url), retries=0, **settings)
@@ -116,12 +113,10 @@ def _expect_no_canary(run: Run, out: Path, said: list[str]) -> None:
     assert CANARY not in " ".join(said)
 
 
-async def test_a_command_that_repeats_its_key_is_not_quoted_with_it(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+async def test_a_command_that_repeats_its_key_is_not_quoted_with_it(tmp_path: Path) -> None:
     script = tmp_path / "server.py"
     script.write_text(SERVER)
-    data = make_dataset(2)
+    data = tiny_dataset(2)
     target = f"mcp-stdio:{sys.executable} {script} --api-key {CANARY}"
     config = RunConfig(target=target, retries=0, mapping=(f"arg.api_key={CANARY}",))
     said: list[str] = []
@@ -133,13 +128,11 @@ async def test_a_command_that_repeats_its_key_is_not_quoted_with_it(
     await asyncio.to_thread(_expect_no_canary, run, out, said)
 
 
-async def test_a_command_that_fails_to_start_is_not_quoted_with_its_key(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+async def test_a_command_that_fails_to_start_is_not_quoted_with_its_key(tmp_path: Path) -> None:
     code = f"import sys; sys.exit('bad key {CANARY}')"
     target = f'mcp-stdio:env KEY={CANARY} {sys.executable} -c "{code}"'
     config = RunConfig(target=target)
-    data = make_dataset(1)
+    data = tiny_dataset(1)
     with pytest.raises(TargetError, match=r"bad key \*\*\*") as error:
         await Evaluation.plan(config, data).start(open_agent(config, data), tmp_path)
     assert CANARY not in str(error.value)
@@ -152,14 +145,12 @@ def test_doctor_shows_no_secret() -> None:
         assert CANARY not in result.output + str(result.exception)
 
 
-def test_a_run_is_resumed_with_its_target_given_again(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_a_run_is_resumed_with_its_target_given_again(tmp_path: Path) -> None:
     target = f"rest:http://h/s?q={{query}}&code={CANARY}"
     stored = RunConfig.from_json(json.loads(json.dumps(RunConfig(target=target).to_json())))
     assert stored.target == "rest:http://h/s?q={query}&code=***"
     with pytest.raises(UsageError, match="has a secret that is not stored with a run"):
-        open_agent(stored, make_dataset(1))
+        open_agent(stored, tiny_dataset(1))
     again = resumed(stored, {"target": target}, "run-1")
     assert full_text(again.target) == target
     other = target.replace("//h/", "//other/")

@@ -58,13 +58,13 @@ def cluster() -> Iterator[str]:
 
 
 class _Embeddings(JsonServer):
-    """Counts the texts that it embeds, and kills a worker after two calls."""
+    """Counts the texts that it embeds; if it `kills`, a worker ends after two calls."""
 
-    def __init__(self, *, kills: bool) -> None:
+    def __init__(self) -> None:
         self.texts: list[str] = []
         self.keys: set[str | None] = set()
         self.killed: list[int] = []
-        self._kills = kills
+        self.kills = False
         self.calls = 0
         super().__init__()
 
@@ -76,12 +76,18 @@ class _Embeddings(JsonServer):
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         self.calls += 1
-        if self._kills and self.calls >= 3 and not self.killed:
+        if self.kills and self.calls >= 3 and not self.killed:
             for process in _workers():
                 os.kill(process, signal.SIGKILL)
                 self.killed.append(process)
         self.texts += texts
         return [_vector(text) for text in texts]
+
+
+@pytest.fixture
+def embeddings() -> Iterator[_Embeddings]:
+    with _Embeddings().running() as running:
+        yield running
 
 
 def _vector(text: str) -> list[float]:
@@ -111,50 +117,44 @@ def test_an_index_survives_a_killed_worker(
     cluster: str,
     place: str,
     qdrant_server: QdrantServer,
+    embeddings: _Embeddings,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     if place == "server":
         monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
-    embeddings = _Embeddings(kills=True)
-    with embeddings.running():
-        url = embeddings.url
-        settings = EmbedderSettings(f"openai:letters@{url}")
-        store = open_store(f"ray-{place}", open_embedder(settings))
-        report = build_on_cluster(corpus(_DOCUMENTS), settings, store, "ray")
-        assert report.documents == len(_DOCUMENTS)
-        assert embeddings.killed
-        embedder = open_embedder(settings)
-        found = _ranking(indexed(store, embedder, _DOCUMENTS))
-        monkeypatch.delenv("QDRANT_URL", raising=False)
-        alone = ArrayStore(tmp_path / "alone", "alone")
-        build_index(
-            corpus(_DOCUMENTS), embedder, alone, cache=VectorCache(tmp_path / "alone.sqlite3")
-        )
-        expected = _ranking(indexed(alone, embedder, _DOCUMENTS))
-        for ours, theirs in zip(found, expected, strict=True):
-            assert [doc_id for doc_id, _ in ours] == [doc_id for doc_id, _ in theirs]
-            # The last bit of a cosine depends on who computes it.
-            assert [each for _, each in ours] == pytest.approx([each for _, each in theirs])
+    embeddings.kills = True
+    settings = EmbedderSettings(f"openai:letters@{embeddings.url}")
+    store = open_store(f"ray-{place}", open_embedder(settings))
+    report = build_on_cluster(corpus(_DOCUMENTS), settings, store, "ray")
+    assert report.documents == len(_DOCUMENTS)
+    assert embeddings.killed
+    embedder = open_embedder(settings)
+    found = _ranking(indexed(store, embedder, _DOCUMENTS))
+    monkeypatch.delenv("QDRANT_URL", raising=False)
+    alone = ArrayStore(tmp_path / "alone", "alone")
+    build_index(corpus(_DOCUMENTS), embedder, alone, cache=VectorCache(tmp_path / "alone.sqlite3"))
+    expected = _ranking(indexed(alone, embedder, _DOCUMENTS))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [doc_id for doc_id, _ in ours] == [doc_id for doc_id, _ in theirs]
+        # The last bit of a cosine depends on who computes it.
+        assert [each for _, each in ours] == pytest.approx([each for _, each in theirs])
 
 
 def test_what_is_embedded_is_not_embedded_again(
-    cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cluster: str, embeddings: _Embeddings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
-    embeddings = _Embeddings(kills=False)
-    with embeddings.running():
-        url = embeddings.url
-        settings = EmbedderSettings(f"openai:letters@{url}")
-        # As after an interruption: the first half is in the cache.
-        build_index(
-            corpus(_DOCUMENTS[:160]), open_embedder(settings), ArrayStore(tmp_path / "one", "one")
-        )
-        embeddings.texts.clear()
-        build_on_cluster(corpus(_DOCUMENTS), settings, ArrayStore(tmp_path / "all", "all"), "ray")
-        titles = {document.title for document in _DOCUMENTS}
-        texts = [one for one in embeddings.texts if one.startswith("Title") and one not in titles]
+    settings = EmbedderSettings(f"openai:letters@{embeddings.url}")
+    # As after an interruption: the first half is in the cache.
+    build_index(
+        corpus(_DOCUMENTS[:160]), open_embedder(settings), ArrayStore(tmp_path / "one", "one")
+    )
+    embeddings.texts.clear()
+    build_on_cluster(corpus(_DOCUMENTS), settings, ArrayStore(tmp_path / "all", "all"), "ray")
+    titles = {document.title for document in _DOCUMENTS}
+    texts = [one for one in embeddings.texts if one.startswith("Title") and one not in titles]
     assert sorted(texts) == sorted(
         f"{document.title} {document.text}" for document in _DOCUMENTS[160:]
     )
@@ -162,22 +162,15 @@ def test_what_is_embedded_is_not_embedded_again(
 
 @pytest.mark.usefixtures("cluster")
 def test_a_cluster_elsewhere_is_used_through_its_client_port(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    embeddings: _Embeddings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", f"ray://127.0.0.1:{_CLIENT_PORT}")
     monkeypatch.setenv("ASSAY_EMBEDDER_KEY", "sesame")  # which no node has
-    embeddings = _Embeddings(kills=False)
-    with embeddings.running():
-        url = embeddings.url
-        settings = EmbedderSettings(f"openai:letters@{url}")
-        store, told = ArrayStore(tmp_path / "one", "one"), []
-        report = build_on_cluster(
-            corpus(_DOCUMENTS[:20]),
-            settings,
-            store,
-            "ray",
-            lambda what, *_: told.append(what),
-        )
+    settings = EmbedderSettings(f"openai:letters@{embeddings.url}")
+    store, told = ArrayStore(tmp_path / "one", "one"), []
+    report = build_on_cluster(
+        corpus(_DOCUMENTS[:20]), settings, store, "ray", lambda what, *_: told.append(what)
+    )
     assert report.documents == 20
     assert told[0] == "using 2 CPUs and 0 GPUs of Ray"
     assert len(embeddings.texts) >= 20
