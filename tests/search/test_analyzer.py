@@ -33,13 +33,9 @@ FINDS = {
 CASES = [(language, query) for language, asked in FINDS.items() for query in asked]
 
 
-def documents(language: str) -> list[Document]:
-    return [Document(query, "", text) for query, text in FINDS[language].items()]
-
-
 @pytest.mark.parametrize(("language", "query"), CASES)
 def test_a_query_finds_the_other_forms_of_its_words(language: str, query: str) -> None:
-    index = Bm25Index(documents(language))
+    index = Bm25Index(Document(asked, "", text) for asked, text in FINDS[language].items())
     assert index.model.language in (language, "cjk")
     assert index.search(query, 1)[0][0] == query
 
@@ -71,28 +67,27 @@ def test_documents_may_say_their_language() -> None:
 def test_languages_have_names_and_codes() -> None:
     known = {"German": "german", "pt-BR": "portuguese", "zh": "cjk", " auto ": "auto"}
     assert {name: language_named(name) for name in known} == known
-
-
-def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"unknown language 'germn'.*german.*or a code such as de"):
+    with pytest.raises(UsageError, match=r"'germn'.*german"):
         Bm25Settings(language="germn")
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("language", "text", "terms"),
     [
-        ("ＣＡＦÉ ﬁne cafe\u0301", ["cafe", "fin", "cafe"]),  # width, ligature, loose accent
-        ("Haeuser Häuser Haus", ["haus", "haus", "haus"]),
-        ("don't l'eau", ["don", "t", "l", "eau"]),
-        ("絵本abc", ["絵本", "abc"]),
+        ("english", "Vitamin D and the Café's", "vitamin d cafe"),
+        ("english", "STRASSE Straße ﬁne", "strass strass fine"),
+        ("english", "snake_case x-ray", "snake case x ray"),
+        ("english", "!!! \x00 \ud800", ""),
+        ("english", "x" * 150, f"{'x' * 64} {'x' * 64} {'x' * 22}"),
+        ("german", "ＣＡＦÉ ﬁne cafe\u0301", "cafe fin cafe"),  # width, ligature, loose accent
+        ("german", "Haeuser Häuser Haus", "haus haus haus"),
+        ("german", "don't l'eau", "don t l eau"),
+        ("german", "絵本abc", "絵本 abc"),
+        ("none", "The Häuser зелёный", "the hauser зеленыи"),
     ],
 )
-def test_terms_are_folded_after_stemming(text: str, expected: list[str]) -> None:
-    assert Analyzer("german").terms(text) == expected
-
-
-def test_no_language_stems_nothing_and_stops_nothing() -> None:
-    assert Analyzer("none").terms("The Häuser зелёный") == ["the", "hauser", "зеленыи"]
+def test_words_are_folded_stopped_and_stemmed(language: str, text: str, terms: str) -> None:
+    assert Analyzer(language).terms(text) == terms.split()
 
 
 def test_a_single_character_is_found_inside_a_word() -> None:

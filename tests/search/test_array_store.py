@@ -8,11 +8,9 @@ import pytest
 from tests.search.samples import WordEmbedder, corpus, indexed
 
 from assay.data import Document
-from assay.errors import SearchError
 from assay.search import array_store, sealed_folder
 from assay.search.array_store import ArrayStore
 from assay.search.bm25 import Bm25Index
-from assay.search.embedding import VectorCache
 from assay.search.index import build_index, open_retriever
 from assay.search.sealed_folder import DamagedIndexError
 from assay.search.store import IndexKey
@@ -33,9 +31,9 @@ def ranking(store: ArrayStore) -> list[tuple[str, float]]:
         return [(hit.doc_id, hit.score) for hit in retriever.search("brewed water", 5)]
 
 
-def flip(path: Path, place: int) -> None:
+def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    content[place] ^= 1 << (place % 8)
+    content[len(content) // 2] ^= 4
     path.write_bytes(content)
 
 
@@ -46,7 +44,7 @@ def test_damage_is_noticed_and_mended_with_vectors_from_the_cache(
 ) -> None:
     right, path = ranking(store), live(store) / name
     if damage == "bit":
-        flip(path, path.stat().st_size // 2)
+        flip(path)
     elif damage == "shorter":
         path.write_bytes(path.read_bytes()[:-1])
     else:
@@ -59,7 +57,7 @@ def test_damage_is_noticed_and_mended_with_vectors_from_the_cache(
     assert ranking(store) == right
 
 
-def test_an_index_of_an_earlier_version_is_rebuilt_with_a_line_that_says_so(
+def test_an_index_of_an_earlier_version_is_rebuilt(
     store: ArrayStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Path(store.where)
@@ -93,7 +91,7 @@ def test_every_document_is_compared_exactly(
 
 
 @pytest.mark.parametrize("filters", [None, {"odd": 1}])
-def test_a_large_index_compares_codes_first_and_finds_nearly_the_same(
+def test_a_large_index_compares_codes_first(
     store: ArrayStore, monkeypatch: pytest.MonkeyPatch, filters: dict[str, object] | None
 ) -> None:
     embedder, random = WordEmbedder(), np.random.default_rng(0)
@@ -101,12 +99,12 @@ def test_a_large_index_compares_codes_first_and_finds_nearly_the_same(
     texts = [" ".join(random.choice(words, 12)) for _ in range(2000)]
     documents = [Document(f"d{n}", "", text, {"odd": n % 2}) for n, text in enumerate(texts)]
 
-    def hits() -> list[list[tuple[str, float]]]:
+    def hits() -> list[list[str]]:
         with indexed(store, embedder, documents) as retriever:
-            asked = [
-                retriever.search(text, 10, mode="dense", filters=filters) for text in texts[:50]
+            return [
+                [hit.doc_id for hit in retriever.search(text, 10, mode="dense", filters=filters)]
+                for text in texts[:50]
             ]
-        return [[(hit.doc_id, hit.score) for hit in one] for one in asked]
 
     exact = hits()
     shutil.rmtree(store.where)
@@ -119,36 +117,13 @@ def test_a_large_index_compares_codes_first_and_finds_nearly_the_same(
     assert found > 0.95 * sum(map(len, exact))
 
 
-def test_a_flipped_bit_anywhere_in_the_vector_cache_changes_no_vector(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    texts = [f"text number {i}" for i in range(20)]
-    right = WordEmbedder().embed(texts)
-    path = tmp_path / "vectors.sqlite3"
-    VectorCache(path).embed(texts, WordEmbedder())
-    content = path.read_bytes()
-    errors = []
-    for place in range(0, len(content), max(1, len(content) // 100)):
-        for leftover in tmp_path.glob("vectors*"):
-            leftover.unlink()
-        path.write_bytes(content)
-        flip(path, place)
-        try:
-            assert np.array_equal(VectorCache(path).embed(texts, WordEmbedder()), right), place
-        except SearchError as error:
-            errors.append(str(error))
-    assert len(errors) <= 5
-    assert all("vector cache" in error for error in errors)
-    assert "vectors in the cache are damaged: they are computed again" in caplog.text
-
-
-def test_assay_index_hashes_what_is_too_large_to_be_hashed_by_every_search(
+def test_assay_index_hashes_large_files_too(
     monkeypatch: pytest.MonkeyPatch, surroundings: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = ArrayStore(surroundings / "index", "test")
     build_index(corpus(), WordEmbedder(), store)
     monkeypatch.setattr(sealed_folder, "HASHED_WHEN_OPENED", 100)
-    flip(live(store) / "vectors.f32", 100)
+    flip(live(store) / "vectors.f32")
     open_retriever(corpus(), embedder=WordEmbedder(), store=store).close()
     assert not caplog.text
     assert build_index(corpus(), WordEmbedder(), store).rebuilt

@@ -5,23 +5,7 @@ import pytest
 
 from assay.data import Document, load_dataset
 from assay.errors import UsageError
-from assay.search.analyzer import open_analyzer
 from assay.search.bm25 import Bm25Index, Bm25Settings
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Vitamin D and the Café's", ["vitamin", "d", "cafe"]),
-        ("STRASSE Straße ﬁne", ["strass", "strass", "fine"]),
-        ("snake_case x-ray", ["snake", "case", "x", "ray"]),
-        ("", []),
-        ("!!! \x00 \ud800", []),
-        ("x" * 150, ["x" * 64, "x" * 64, "x" * 22]),
-    ],
-)
-def test_words_are_folded_stopped_and_stemmed(text: str, expected: list[str]) -> None:
-    assert open_analyzer().terms(text) == expected
 
 
 def test_a_score_is_the_textbooks() -> None:
@@ -79,14 +63,13 @@ def test_a_repeated_word_of_a_query_counts_once() -> None:
 
 
 def test_a_few_more_documents_leave_the_average_length_as_it_is() -> None:
+    def average(*texts: str) -> float:
+        return indexed_texts(list(texts)).model.average_length
+
     texts = ["word " * 200] * 100
-    before = indexed_texts(texts).model.average_length
-    assert before == indexed_texts([*texts, "short", "word " * 900]).model.average_length
-    assert before != indexed_texts(["word " * 400] * 100).model.average_length
-
-
-def test_no_documents_have_an_average_length_all_the_same() -> None:
-    assert indexed_texts([]).model.average_length == indexed_texts([""]).model.average_length == 1.0
+    assert average(*texts) == average(*texts, "short", "word " * 900)
+    assert average(*texts) != average(*["word " * 400] * 100)
+    assert average() == average("") == 1.0
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

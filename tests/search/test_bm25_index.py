@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from tests.search.samples import DOCUMENTS
+from tests.search.samples import DOCUMENTS, corpus
+from tests.search.test_array_store import flip
 
 from assay.data import Dataset, Document, load_dataset
 from assay.search import bm25
@@ -34,15 +36,11 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return built
 
 
-def small(*documents: Document, name: str = "small") -> Dataset:
-    return Dataset(name, {one.id: one for one in documents}, {}, {})
-
-
 def kept(cache: Path) -> list[Path]:
     return sorted(path for path in (cache / "bm25").glob("*") if path.is_dir())
 
 
-def test_what_is_opened_ranks_as_what_is_counted_in_memory_to_the_last_digit(
+def test_what_is_opened_ranks_as_what_is_counted_in_memory(
     builds: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, opened = open_bm25(NOTES), open_bm25(NOTES)
@@ -56,37 +54,30 @@ def test_what_is_opened_ranks_as_what_is_counted_in_memory_to_the_last_digit(
     assert opened.model == in_memory.model
 
 
-def test_each_setting_has_an_index_and_changed_documents_replace_theirs(
+def test_each_setting_has_an_index_and_changes_replace_it(
     surroundings: Path, builds: list[str]
 ) -> None:
-    data = small(*DOCUMENTS)
+    data = corpus()
     open_bm25(data)
     other = open_bm25(data, Bm25Settings(0.9, 0.4))
     assert other.model.settings == Bm25Settings(0.9, 0.4)
     assert len(kept(surroundings)) == 2
     longer = Document("tea", "Green tea", "Green tea is steeped, with a zeppelin above.")
-    changed = open_bm25(small(longer, *DOCUMENTS[1:]))
+    changed = open_bm25(corpus([longer, *DOCUMENTS[1:]]))
     assert [doc_id for doc_id, _ in changed.search("zeppelin", 3)] == ["tea"]
     assert [path.name for path in kept(surroundings)] == sorted(builds[1:])
 
 
-def test_a_flipped_bit_in_each_file_is_noticed_and_the_index_built_again(
-    surroundings: Path, caplog: pytest.LogCaptureFixture, builds: list[str]
-) -> None:
-    data = small(*DOCUMENTS)
+def test_a_flipped_bit_in_each_file_is_noticed(surroundings: Path, builds: list[str]) -> None:
+    data = corpus()
     right = open_bm25(data).search("brewed water", 5)
     (folder,) = kept(surroundings)
-    for name in sorted(path.name for path in folder.iterdir()):
-        path = folder / name
+    for count, path in enumerate(sorted(folder.iterdir()), 2):
         status = path.stat()
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 4
-        path.write_bytes(content)
+        flip(path)
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        caplog.clear()
         assert open_bm25(data).search("brewed water", 5) == right
-        assert "it is rebuilt" in caplog.text, name
-    assert len(builds) == 7
+        assert len(builds) == count, path.name
 
 
 def test_two_builders_of_one_index_build_it_once(builds: list[str]) -> None:
@@ -102,37 +93,31 @@ def test_a_build_that_is_broken_off_leaves_nothing_to_open(surroundings: Path) -
             yield from DOCUMENTS
             raise KeyboardInterrupt
 
-    data = Dataset("small", Ends({one.id: one for one in DOCUMENTS}), {}, {})
-    data.__dict__["corpus_fingerprint"] = small(*DOCUMENTS).corpus_fingerprint
+    data = Dataset("test", Ends({one.id: one for one in DOCUMENTS}), {}, {})
+    data.__dict__["corpus_fingerprint"] = corpus().corpus_fingerprint
     with pytest.raises(KeyboardInterrupt):
         open_bm25(data)
     assert kept(surroundings) == []
-    assert open_bm25(small(*DOCUMENTS)).search("saffron", 1)[0][0] == "soup"
+    assert open_bm25(corpus()).search("saffron", 1)[0][0] == "soup"
 
 
-def test_a_cache_that_cannot_be_written_is_told_and_done_without(
-    surroundings: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("why", ["File exists", "No space left on device"])
+def test_an_index_that_cannot_be_kept_is_built_in_memory(
+    surroundings: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    why: str,
 ) -> None:
-    surroundings.mkdir()
-    (surroundings / "bm25").write_text("in the way")
-    assert open_bm25(small(*DOCUMENTS)).search("saffron", 1)[0][0] == "soup"
-    assert "the BM25 index cannot be kept" in caplog.text
+    if why == "File exists":
+        surroundings.mkdir()
+        (surroundings / "bm25").write_text("in the way")
+    else:  # whoever writes into a mapped file without room is killed: it is asked for first
+        full = Mock(side_effect=OSError(errno.ENOSPC, why))
+        monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    assert open_bm25(corpus()).search("saffron", 1)[0][0] == "soup"
+    assert why in caplog.text
     assert "it is built in memory" in caplog.text
     assert str(surroundings) not in caplog.text
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="needs posix_fallocate")
-def test_a_disk_that_fills_while_an_index_is_written_is_told(
-    surroundings: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whoever writes into a mapped file without room is killed; asked for first, it is an error."""
-
-    def full(*_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    assert open_bm25(small(*DOCUMENTS)).search("saffron", 1)[0][0] == "soup"
-    assert "No space left" in caplog.text
     assert kept(surroundings) == []
 
 
@@ -140,15 +125,15 @@ def test_nothing_is_kept_of_few_documents_nor_in_a_private_run(
     surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSAY_PRIVATE", "1")
-    open_bm25(small(*DOCUMENTS))
+    open_bm25(corpus())
     monkeypatch.delenv("ASSAY_PRIVATE")
     monkeypatch.setattr(bm25, "KEPT_FROM", len(DOCUMENTS) + 1)
-    open_bm25(small(*DOCUMENTS))
+    open_bm25(corpus())
     assert not (surroundings / "bm25").exists()
 
 
 def test_documents_without_a_word_or_with_odd_ids_are_kept_too() -> None:
     for _ in range(2):
-        assert open_bm25(small(Document("none", "", "the of"))).search("tea", 5) == []
-        odd = open_bm25(small(Document("\ud800 é", "", "tea"), name="odd"))
+        assert open_bm25(corpus([Document("none", "", "the of")])).search("tea", 5) == []
+        odd = open_bm25(corpus([Document("\ud800 é", "", "tea")], name="odd"))
         assert [doc_id for doc_id, _ in odd.search("tea", 5)] == ["\ud800 é"]

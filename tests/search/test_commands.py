@@ -1,7 +1,6 @@
 """`assay index` and `assay search`, with the built-in model."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,7 @@ from assay.errors import AssayError, UsageError
 
 
 @pytest.fixture
-def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in list(os.environ):
-        if name.startswith("ASSAY_") and name not in ("ASSAY_CACHE", "ASSAY_QDRANT_BINARY"):
-            monkeypatch.delenv(name)
+def dataset(tmp_path: Path) -> Path:
     folder = tmp_path / "drinks"
     (folder / "qrels").mkdir(parents=True)
     rows: list[dict[str, Any]] = [
@@ -76,14 +72,10 @@ def test_search_prints_json_and_nothing_else(dataset: Path) -> None:
 
 
 def test_search_explains_in_the_terminal_and_in_json(dataset: Path) -> None:
-    told = run("search", "green tea", "--dataset", str(dataset), "--explain", "--top-k", "1")
-    assert "bm25 0." in told
-    assert "words: " in told
-    assert "feedback: " in told
-    read = json.loads(
-        run("search", "green tea", "--dataset", str(dataset), "--explain", "--top-k", "1", "--json")
-    )
-    (result,) = read["results"]
+    asked = ("search", "green tea", "--dataset", dataset, "--explain", "--top-k", "1")
+    told = run(*asked)
+    assert all(word in told for word in ("bm25 0.", "words: ", "feedback: "))
+    (result,) = json.loads(run(*asked, "--json"))["results"]
     assert set(result["explanation"]) == {"shares", "terms", "feedback", "judged"}
     assert sum(result["explanation"]["shares"].values()) == pytest.approx(result["score"], abs=1e-4)
 
@@ -98,7 +90,7 @@ def test_a_filter_leaves_only_documents_that_meet_it(dataset: Path) -> None:
         assert [each["doc_id"] for each in found] == expected
 
 
-def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
+def test_bm25_embeds_nothing_and_uses_an_index_with_vectors(
     dataset: Path, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str | Path] = ["search", "green tea", "--dataset", dataset]
@@ -115,10 +107,7 @@ def test_bm25_embeds_nothing_and_uses_the_index_with_vectors_where_there_is_one(
     ("arguments", "words"),
     [
         (["search", ""], "the query is empty"),
-        (
-            ["search", "tea", "--embedder", "onnx:x", "--dataset", "notes"],
-            "has no model.onnx",
-        ),
+        (["search", "tea", "--embedder", "onnx:x", "--dataset", "notes"], "has no model.onnx"),
         (["index", "--embedder", "magic:m", "--dataset", "notes"], "openai:MODEL"),
     ],
 )

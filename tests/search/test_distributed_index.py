@@ -1,6 +1,5 @@
 """`assay index --shard I/N` on several machines, and `assay merge` of the parts."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -43,16 +42,11 @@ def test_parts_make_the_same_index_without_embedding_again(
     build_index(corpus(), embedder, merged, cache=cache)
     assert embedder.seen == []
     build_index(corpus(), embedder, whole, cache=VectorCache(tmp_path / "whole.sqlite3"))
-    hits = [
-        [(hit.doc_id, hit.score) for hit in indexed(store, embedder).search("tea bread")]
-        for store in (whole, merged)
-    ]
-    assert hits[0] == hits[1]
+    found, expected = (indexed(one, embedder).search("tea bread") for one in (merged, whole))
+    assert found == expected
 
 
-def test_a_part_that_was_begun_is_not_embedded_again(
-    parts: list[Path], embedder: WordEmbedder
-) -> None:
+def test_a_part_that_was_begun_is_done(parts: list[Path], embedder: WordEmbedder) -> None:
     write(parts[0], 0)
     assert embedder.seen == []
 
@@ -73,14 +67,8 @@ def _copy(parts: list[Path]) -> None:
         (lambda parts: parts.pop(1), r"missing parts of 3: 2; .*--shard 2/3"),
         (_copy, "are both part 1 of 3"),
         (lambda parts: write(parts[1], 1, first=1), "parts of one index: documents differ"),
-        (
-            lambda parts: (parts[1] / "vectors.sqlite3").unlink(),
-            r"part-1 is not a complete part.*vectors\.sqlite3",
-        ),
-        (
-            lambda parts: (parts[1] / "part.json").write_text(json.dumps({"index": 1})),
-            "is not a complete part of an index",
-        ),
+        (lambda parts: (parts[1] / "vectors.sqlite3").unlink(), "part-1 is not a complete part"),
+        (lambda parts: (parts[1] / "part.json").write_text('{"index": 1}'), "complete part"),
     ],
     ids=["missing", "twice", "other documents", "without vectors", "killed"],
 )

@@ -9,7 +9,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 import assay
 from assay.search import embedding
 from assay.search import index as index_module
-from assay.search.embedding import EmbedderSettings
+from assay.search.embedding import EmbedderSettings, Prompts
 from assay.search.index import open_retriever, open_store
 
 DATASET = assay.Dataset(
@@ -20,14 +20,7 @@ DATASET = assay.Dataset(
 )
 
 
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
-def test_each_embedder_has_its_own_collection_also_of_a_name_that_a_user_chose(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_embedder_has_its_own_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLLECTION_NAME", "mine")
     named = [open_store("drinks", WordEmbedder(name)).where for name in ("one", "two")]
     assert len(set(named)) == 2
@@ -36,7 +29,7 @@ def test_each_embedder_has_its_own_collection_also_of_a_name_that_a_user_chose(
     assert open_store("drinks", builtin).where.endswith("/mine")
 
 
-def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(
+def test_an_evaluation_records_the_embedder_that_it_uses(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     chosen: list[EmbedderSettings | None] = []
@@ -56,8 +49,6 @@ def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(
 
 
 def test_prompts_stand_before_queries_and_documents() -> None:
-    from assay.search.embedding import Prompts
-
     embedder = WordEmbedder("prompted", prompts=Prompts("query: ", "passage: "))
     with open_retriever(DATASET, embedder=embedder) as retriever:
         assert embedder.seen

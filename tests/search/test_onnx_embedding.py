@@ -62,17 +62,15 @@ def cast_model(inputs: tuple[str, ...], kind: int = TensorProto.INT64) -> bytes:
 
 
 @pytest.mark.parametrize("name", MODEL_HASHES)
-def test_a_file_of_the_model_that_is_another_is_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_file_of_the_model_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(onnx_embedding.MODEL_HASHES, name, "0" * 64)
-    with pytest.raises(SearchError, match=f"{name}: SHA-256 .*make clean setup"):
+    with pytest.raises(SearchError, match=f"{name}: SHA-256"):
         open_builtin().embed(["tea"])
 
 
 def test_a_model_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_embedding, "MODEL_PACKAGE", "no_such_module")
-    with pytest.raises(SearchError, match="pip install agent-assay-minilm"):
+    with pytest.raises(SearchError, match="agent-assay-minilm"):
         open_builtin()
 
 
@@ -178,9 +176,7 @@ def test_a_folder_that_cannot_be_used_is_refused(
 @pytest.mark.parametrize(
     "inputs", [("input_ids",), ("input_ids", "attention_mask"), ("input_ids", "token_type_ids")]
 )
-def test_a_model_may_want_fewer_inputs_and_pool_by_itself(
-    folder: Path, inputs: tuple[str, ...]
-) -> None:
+def test_a_model_may_pool_by_itself(folder: Path, inputs: tuple[str, ...]) -> None:
     (folder / "model.onnx").write_bytes(cast_model(inputs))
     vector = open_folder(folder).embed(["dimension"])[0]
     assert np.linalg.norm(vector) == pytest.approx(1)

@@ -72,9 +72,7 @@ def test_texts_come_back_as_vectors_of_length_1_in_their_order(server: Embedding
     assert {body["model"] for _, body, _ in server.requests} == {"some-model:22m"}
 
 
-def test_the_key_is_sent_and_never_told(
-    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_is_never_told(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, key in (("OPENAI_API_KEY", "secret-1"), ("ASSAY_EMBEDDER_KEY", "secret-2")):
         monkeypatch.setenv(name, key)
         server.opened()
@@ -85,9 +83,7 @@ def test_the_key_is_sent_and_never_told(
     assert "secret" not in str(caught.value)
 
 
-def test_what_passes_is_asked_again_after_the_time_the_server_names(
-    server: EmbeddingServer, pauses: list[float]
-) -> None:
+def test_the_pause_is_what_the_server_names(server: EmbeddingServer, pauses: list[float]) -> None:
     server.faults = [
         (429, {"Retry-After": "7"}, {}),
         (503, {}, b"busy"),
@@ -136,9 +132,7 @@ def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
         lambda _: b"[" * 900 + b"]" * 900,
     ],
 )
-def test_an_answer_of_another_shape_is_told(
-    server: EmbeddingServer, change: Callable[[Any], Any]
-) -> None:
+def test_another_shape_is_told(server: EmbeddingServer, change: Callable[[Any], Any]) -> None:
     server.change = change
     with pytest.raises(SearchError, match=r"cannot be parsed|finite numbers|only zeros"):
         server.opened()
@@ -171,19 +165,16 @@ def test_the_largest_numbers_do_not_vanish(server: EmbeddingServer) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 200])
-def test_a_server_that_repeats_a_document_is_not_quoted_in_a_private_run(
-    server: EmbeddingServer, status: int
-) -> None:
+def test_a_server_is_not_quoted_in_a_private_run(server: EmbeddingServer, status: int) -> None:
     server.faults = [(status, {}, {"data": [["Jane Doe has asthma"]], "error": "Jane Doe"})]
     with private_mode(), pytest.raises(SearchError) as caught:
         server.opened()
     assert "Jane" not in str(caught.value)
 
 
-def test_a_body_that_trickles_is_given_up(
+def test_a_slow_body_is_given_up(
     server: EmbeddingServer, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each byte comes in time, and the end never."""
     impatient = replace(remote_embedding.RETRIES, timeout=1e-6)
     monkeypatch.setattr(remote_embedding, "RETRIES", impatient)
     with pytest.raises(SearchError, match=r"too slow .after 5 attempts"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -28,8 +28,7 @@ IDS = [document.id for document in DOCUMENTS]
 
 
 class FixedRanker:
-    """Says the same about every query: the last document first. Of tea it knows nothing, and of
-    soup little."""
+    """The last document first for every query; it knows nothing of tea, and little of soup."""
 
     def rank(self, query_text: str, query_vector: Any, top_k: int) -> LearnedRanking:
         assert query_text
@@ -59,23 +58,15 @@ def retriever(
             yield opened
 
 
-@pytest.mark.parametrize("mode", get_args(Mode))
-def test_scores_are_from_0_to_1_best_first_each_document_once(
-    retriever: Retriever, mode: Mode
-) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_scores_are_from_0_to_1_best_first(retriever: Retriever, mode: Mode) -> None:
     hits = retriever.search("water and onions in the soup", 100, mode=mode)
     scores = [hit.score for hit in hits]
-    assert hits
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
-    assert len({hit.doc_id for hit in hits}) == len(hits)
-
-
-@pytest.mark.parametrize("mode", MODES[:-1])
-def test_top_k_is_how_many_come_at_most(retriever: Retriever, mode: Mode) -> None:
-    assert len(retriever.search("water", 1, mode=mode)) == 1
-    everything = retriever.search("water", 100, mode=mode)
-    assert retriever.search("water", 2, mode=mode) == everything[:2]
+    assert len({hit.doc_id for hit in hits}) == len(hits) > 2
+    if mode != "tuned":
+        assert retriever.search("water and onions in the soup", 2, mode=mode) == hits[:2]
 
 
 @pytest.mark.parametrize("mode", MODES[:-1])
@@ -92,8 +83,8 @@ def test_signals_say_which_of_them_found_a_document_and_where(retriever: Retriev
     others = retriever.search("green tea", 5)[1:]
     assert others
     assert all("bm25" not in hit.signals for hit in others)
-    assert retriever.search("green tea", 1, mode="bm25")[0].signals == {"bm25": 1}
-    assert retriever.search("green tea", 1, mode="dense")[0].signals == {"dense": 1}
+    for mode in MODES[:2]:
+        assert retriever.search("green tea", 1, mode=mode)[0].signals == {mode: 1}
 
 
 def test_equal_scores_are_in_the_order_of_ids(store: Store, embedder: WordEmbedder) -> None:
@@ -104,7 +95,7 @@ def test_equal_scores_are_in_the_order_of_ids(store: Store, embedder: WordEmbedd
             assert [hit.doc_id for hit in hits] == list("abcd"), mode
 
 
-@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("filters", "allowed"),
     [
@@ -137,20 +128,14 @@ def test_what_cannot_be_searched_is_refused(
         retriever.search(**{"query": "tea"} | asked)
 
 
-@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "query",
-    [
-        "green tea " + "x" * 100_000,
-        "tea " * 25_000,
-        "tea\x00\x1b[31m",
-        "чай 绿茶 شاي",
-        "\ud800 tea",
-    ],
+    ["tea " + "x" * 100_000, "tea " * 25_000, "tea\x00\x1b[31m", "tea чай 绿茶 شاي", "\ud800 tea"],
     ids=["one long word", "many words", "control characters", "other scripts", "half a pair"],
 )
 def test_strange_queries_are_answered(retriever: Retriever, mode: Mode, query: str) -> None:
-    retriever.search(query, mode=mode)
+    assert "tea" in [hit.doc_id for hit in retriever.search(query, mode=mode)]
 
 
 def test_a_query_is_read_up_to_a_bound(store: Store, embedder: WordEmbedder) -> None:
@@ -181,19 +166,14 @@ def test_a_tuned_ranking_is_shown_in_its_own_order(retriever: Retriever) -> None
     assert hits[0].signals == {"tuned": 1}
 
 
-def test_a_query_that_the_tuned_ranking_leaves_alone_is_answered_by_hybrid(
-    retriever: Retriever,
-) -> None:
+def test_hybrid_answers_what_the_tuned_ranking_does_not(retriever: Retriever) -> None:
     filters = {"year": {"gte": 2019}}
     tuned = retriever.search("green tea", 3, mode="tuned", filters=filters)
     assert tuned == retriever.search("green tea", 3, mode="hybrid", filters=filters)
 
 
 def test_tuned_without_a_ranker_says_what_to_run(store: Store, embedder: WordEmbedder) -> None:
-    with (
-        indexed(store, embedder) as retriever,
-        pytest.raises(SearchError, match="run: assay tune"),
-    ):
+    with indexed(store, embedder) as retriever, pytest.raises(SearchError, match="assay tune"):
         retriever.search("tea", mode="tuned")
 
 
@@ -206,10 +186,8 @@ def test_many_chunks_do_not_crowd_out_other_documents(store: Store, embedder: Wo
         assert retriever.search("all about green tea today", 1)[0].doc_id == "book"
 
 
-@pytest.mark.parametrize("mode", get_args(Mode))
-def test_an_explanation_has_the_hits_of_a_search_and_shares_that_add_up(
-    retriever: Retriever, mode: Mode
-) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_an_explanation_has_shares_that_add_up(retriever: Retriever, mode: Mode) -> None:
     query = "water and onions in the soup"
     explained = retriever.explain(query, 5, mode=mode)
     assert [hit for hit, _ in explained] == retriever.search(query, 5, mode=mode)
@@ -271,20 +249,13 @@ def test_bm25_alone_scores_and_explains_as_an_index_with_vectors_does(
 
 def test_each_signal_counts_in_proportion_to_its_best() -> None:
     fused = fuse({"a": 20.0, "b": 10.0}, {"b": 0.8, "c": 0.4})
-    assert fused == pytest.approx(
-        {
-            "a": LEXICAL_WEIGHT,
-            "b": LEXICAL_WEIGHT / 2 + (1 - LEXICAL_WEIGHT),
-            "c": (1 - LEXICAL_WEIGHT) / 2,
-        }
-    )
+    words, vectors = LEXICAL_WEIGHT, 1 - LEXICAL_WEIGHT
+    assert fused == pytest.approx({"a": words, "b": words / 2 + vectors, "c": vectors / 2})
 
 
 def test_feedback_moves_the_query_towards_what_it_found() -> None:
     query = np.array([1.0, 0.0], np.float32)
-    assert rocchio_feedback(query, [[0.0, 1.0]], [0.5]) == pytest.approx(
-        np.array([1, 1]) / np.sqrt(2)
-    )
+    assert rocchio_feedback(query, [[0.0, 1.0]], [0.5]) == pytest.approx([0.5**0.5] * 2)
     assert rocchio_feedback(query, [[0.0, 0.0]], [1.0]) == pytest.approx(query)
     # One that scores half as much counts an eighth as much.
     both = rocchio_feedback(np.zeros(2, np.float32), [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5])

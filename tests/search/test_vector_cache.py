@@ -1,4 +1,3 @@
-import logging
 import multiprocessing
 import sqlite3
 from pathlib import Path
@@ -40,19 +39,15 @@ def test_what_was_done_before_a_failure_is_kept(tmp_path: Path, embedder: WordEm
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 100, None])
 def test_a_damaged_cache_is_set_aside_and_filled_anew(
-    tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture, damage: bytes | None
+    tmp_path: Path, embedder: WordEmbedder, damage: bytes | None
 ) -> None:
     path = tmp_path / "vectors.sqlite3"
     VectorCache(path).embed([f"text {i}" for i in range(200)], embedder)
-    if damage is None:  # the middle of a real one
-        content = bytearray(path.read_bytes())
-        content[100:30000] = b"\xff" * 29900
-        damage = bytes(content)
+    content = path.read_bytes()
+    damage = damage or content[:100] + b"\xff" * 29900 + content[30000:]
     path.write_bytes(damage)
-    with caplog.at_level(logging.WARNING):
-        vectors = VectorCache(path).embed(["text 1"], embedder)
+    vectors = VectorCache(path).embed(["text 1"], embedder)
     assert np.array_equal(vectors, embedder.embed(["text 1"]))
-    assert "damaged" in caplog.text
     assert (tmp_path / "vectors.damaged").read_bytes() == damage
 
 
@@ -63,13 +58,17 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(
         VectorCache(tmp_path / "missing" / "vectors").embed(["tea"], embedder)
 
 
-def test_a_vector_of_the_wrong_size_is_not_used(tmp_path: Path, embedder: WordEmbedder) -> None:
+@pytest.mark.parametrize("damaged", ["x'00000000'", "zeroblob(length(vector))"])
+def test_a_damaged_vector_is_computed_again(
+    tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture, damaged: str
+) -> None:
     path = tmp_path / "vectors"
-    VectorCache(path).embed(["tea"], embedder)
+    right = VectorCache(path).embed(["tea"], embedder)
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE vectors SET vector = ?", (b"\0\0\0\0",))
+        database.execute(f"UPDATE vectors SET vector = {damaged}")
     database.close()
-    assert VectorCache(path).embed(["tea"], embedder).shape == (1, embedder.dimension)
+    assert np.array_equal(VectorCache(path).embed(["tea"], embedder), right)
+    assert "1 vectors in the cache are damaged" in caplog.text
 
 
 def _fill(path: Path, first: int) -> None:

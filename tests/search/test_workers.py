@@ -74,9 +74,7 @@ def test_an_error_in_items_made_ahead_comes_where_they_are_used() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two"])
-def test_a_setting_that_is_not_a_number_is_refused(
-    monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_a_setting_has_to_be_a_number(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("QDRANT_SHARD_NUMBER", value)
     with pytest.raises(UsageError, match="QDRANT_SHARD_NUMBER must be an integer"):
         integer_setting("QDRANT_SHARD_NUMBER")

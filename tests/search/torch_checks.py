@@ -11,19 +11,13 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as parts
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
-from transformers import (
-    BertConfig,
-    BertModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from assay.errors import AssayError
 from assay.search.embedding import EmbedderSettings, open_embedder
 from assay.search.torch_embedding import TorchEmbedder
 
 WORDS = ["green", "tea", "is", "steeped", "in", "hot", "water", "coffee", "bread", "baked"]
-QUERY_PROMPT = "query: "
-DOCUMENT_PROMPT = "passage: "
 
 
 def make_model(folder: Path) -> None:
@@ -32,9 +26,8 @@ def make_model(folder: Path) -> None:
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "query", "passage", ":", *WORDS]
     vocabulary += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
     vocabulary += list("abcdefghijklmnopqrstuvwxyz0123456789.,")
-    tokenizer = Tokenizer(
-        WordPiece({word: at for at, word in enumerate(vocabulary)}, unk_token="[UNK]")
-    )
+    places = {word: at for at, word in enumerate(vocabulary)}
+    tokenizer = Tokenizer(WordPiece(places, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -62,15 +55,14 @@ def make_model(folder: Path) -> None:
     pooling = parts.Pooling(body.get_embedding_dimension())
     SentenceTransformer(
         modules=[body, pooling, parts.Normalize()],
-        prompts={"query": QUERY_PROMPT, "document": DOCUMENT_PROMPT},
+        prompts={"query": "query: ", "document": "passage: "},
     ).save(str(folder))
 
 
 def texts() -> list[str]:
     random = np.random.default_rng(3)
-    return [
-        " ".join(random.choice(WORDS, size=int(random.integers(0, 90)))) for _ in range(300)
-    ] + ["", "Émile, 7.5 %", "a" * 500]
+    drawn = [" ".join(random.choice(WORDS, size=int(random.integers(0, 90)))) for _ in range(300)]
+    return [*drawn, "", "Émile, 7.5 %", "a" * 500]
 
 
 def out_of_memory(embedder: TorchEmbedder, most: int) -> dict[str, Any]:

@@ -80,9 +80,8 @@ def test_of_the_ridge_the_largest_directions_are_exact_and_the_others_count_alik
     values, vectors = np.linalg.eigh(kernel(12).astype(np.float64))
     for place in range(8, 12):
         own = vectors[:, place][None, :].astype(np.float32)
-        np.testing.assert_allclose(
-            shares(kernel(12), own, 4), own / (values[place] + RIDGE), atol=1e-6
-        )
+        expected = own / (values[place] + RIDGE)
+        np.testing.assert_allclose(shares(kernel(12), own, 4), expected, atol=1e-6)
     rest = np.mean(1 / (values[:8] + RIDGE))
     for place in (0, 7):
         own = vectors[:, place][None, :].astype(np.float32)

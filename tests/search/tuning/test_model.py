@@ -24,7 +24,7 @@ def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> dict[int, float]:
 
 
 @pytest.mark.parametrize(("top_k", "number"), [(1, 1), (100, 100), (240, 240), (10_000, 240)])
-def test_documents_come_once_and_best_first_as_many_as_asked_for(
+def test_documents_come_best_first_as_many_as_asked_for(
     ranker: TunedRanker, data: TuningData, top_k: int, number: int
 ) -> None:
     found = ask(ranker, data, top_k)

@@ -2,13 +2,7 @@
 
 import numpy as np
 
-from assay.search.tuning.trees import (
-    FIRST_TREES,
-    SETS,
-    TreeGraph,
-    TreeSets,
-    learn_overlap,
-)
+from assay.search.tuning.trees import FIRST_TREES, SETS, TreeGraph, TreeSets, learn_overlap
 
 
 def learned(seed: int = 0) -> tuple[TreeSets, np.ndarray]:
@@ -43,24 +37,16 @@ def test_the_graph_of_the_trees_says_what_lightgbm_says() -> None:
         assert np.allclose(found, trees.predict(features, count), rtol=0, atol=1e-5)
 
 
-def test_all_trees_are_asked_for_the_best_rows_alone() -> None:
-    trees, features = learned()
-    features = features[:200]
-    begun, whole = trees.predict(features, FIRST_TREES), trees.predict(features, -1)
-    best = np.argsort(-begun)[:50]
-    others = np.setdiff1d(np.arange(200), best)
-    found = TreeGraph.of(trees).predict(features, 50)
-    assert np.abs(whole - begun)[others].min() > 1e-5
-    np.testing.assert_allclose(found[best], whole[best], atol=1e-5)
-    np.testing.assert_allclose(found[others], begun[others], atol=1e-5)
-
-
-def test_in_a_ranking_the_rows_that_all_trees_have_seen_stand_above_the_others() -> None:
+def test_all_trees_are_asked_for_the_best_rows_alone_which_a_ranking_puts_first() -> None:
     trees, features = learned()
     features = features[:200]
     begun, whole = trees.predict(features, FIRST_TREES), trees.predict(features, -1)
     best = np.argsort(-begun)[:100]
     others = np.setdiff1d(np.arange(200), best)
+    assert np.abs(whole - begun)[others].min() > 1e-5
+    found = TreeGraph.of(trees).predict(features, 100)
+    np.testing.assert_allclose(found[best], whole[best], atol=1e-5)
+    np.testing.assert_allclose(found[others], begun[others], atol=1e-5)
     assert whole[best].min() < begun[others].max()
     found = TreeGraph.of(trees, ranks=True).predict(features, 100)
     np.testing.assert_allclose(found[best], whole[best], atol=1e-5)
