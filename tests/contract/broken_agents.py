@@ -1,28 +1,28 @@
 """Good agents with one fault each: how it is planted, and the rules that must name it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from tests.contract.tampering import CUT, OPEN, Reply, Tamper
+from tests.contract.demo_agent import demo_service
+from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 
 from assay.contract.probes import UNKNOWN_TASK, CheckLimits
+from assay.contract.server import agent_app
 
 Body = dict[str, Any]
 Events = list[tuple[str, Body]]
 
 
-@dataclass(frozen=True)
-class Broken:
+class Broken(NamedTuple):
     """`rules` are all that the checker may report, no more and no less."""
 
-    name: str
-    tamper: Tamper
     rules: str
-    limits: CheckLimits = CheckLimits()  # noqa: RUF009
+    tamper: Tamper
+    limits: CheckLimits = CheckLimits()
 
 
-# --- which answers are spoiled --------------------------------------------------------------------
+# Which answers are spoiled
 
 
 def on_run(way: str, change: Tamper) -> Tamper:
@@ -91,10 +91,6 @@ def task_unknown(sent: Any) -> bool:
     return isinstance(sent, dict) and sent.get("task_type") == UNKNOWN_TASK
 
 
-def json_broken(sent: Any) -> bool:
-    return sent is None
-
-
 def field_missing(sent: Any) -> bool:
     return isinstance(sent, dict) and not (sent.get("request_id") and sent.get("task_type"))
 
@@ -103,15 +99,11 @@ def type_wrong(sent: Any) -> bool:
     return isinstance(sent, dict) and isinstance(sent["inputs"], str)
 
 
-# --- how they are spoiled -------------------------------------------------------------------------
+# How they are spoiled
 
 
 def without(name: str) -> Callable[[Body], Any]:
     return lambda body: body.pop(name, None)
-
-
-def renamed(name: str, other: str) -> Callable[[Body], Any]:
-    return lambda body: body.update({other: body.pop(name)})
 
 
 def having(**fields: Any) -> Callable[[Body], Any]:
@@ -128,6 +120,15 @@ def lacking(name: str) -> Tamper:
 
 def typed(content_type: str) -> Tamper:
     return lambda reply: replace(reply, content_type=content_type)
+
+
+def ending_in(*pieces: bytes | float | str) -> Tamper:
+    """A stream whose last event is replaced."""
+    return on_run("stream", lambda reply: reply.with_body(*reply.pieces[:-1], *pieces))
+
+
+def before(events: bytes) -> Tamper:
+    return stream_body(lambda body: events + body)
 
 
 def accepted(reply: Reply) -> Reply:
@@ -160,158 +161,94 @@ def without_event_lines(body: bytes) -> bytes:
     return b"".join(line for line in lines if not line.startswith(b"event:"))
 
 
+A_LIST = b"event: final\ndata: [1]\n\n"
 NO_ERROR = {"code": "TASK_FAILED", "message": "none"}
+OWN_CODE = {"code": "NOPE", "message": "no"}
 
 BROKEN_AGENTS = [
-    # --- sync responses
-    Broken("sync echoes another id", sync(having(request_id="x")), "sync-request-id"),
-    Broken("sync outputs is a list", sync(having(outputs=[])), "sync-outputs"),
-    Broken("sync calls its outputs data", sync(renamed("outputs", "data")), "sync-outputs"),
-    Broken("sync without success indicator", sync(without_success), "sync-success"),
-    Broken("sync contradicts itself", sync(having(ok=False)), "response-indicators"),
-    Broken("sync sends a nested null", sync(nested_null), "response-no-null"),
-    Broken("success with an error", sync(having(error=NO_ERROR)), "response-indicators"),
-    Broken("too many tokens", sync(having(usage={"output_tokens": 40})), "budget-tokens"),
-    Broken("grounding is malformed", sync(having(grounding={"chunks": [{}]})), "response-fields"),
-    Broken("sync says it is HTML", on_run("sync", typed("text/html")), "sync-json"),
-    Broken("sync is not JSON", on_run("sync", lambda r: r.with_body(b"ok")), "sync-json"),
-    Broken("sync breaks off", on_run("sync", lambda r: r.with_body(r.body[:9], CUT)), "sync-json"),
-    Broken("sync crashes", on_run("sync", crashed), "sync-status"),
+    # Sync responses
+    Broken("sync-request-id", sync(having(request_id="x"))),
+    Broken("sync-outputs", sync(having(outputs=[]))),
+    Broken("sync-outputs", sync(lambda body: body.update(data=body.pop("outputs")))),
+    Broken("sync-success", sync(without_success)),
+    Broken("response-indicators", sync(having(ok=False))),
+    Broken("response-indicators", sync(having(error=NO_ERROR))),
+    Broken("response-no-null", sync(nested_null)),
+    Broken("budget-tokens", sync(having(usage={"output_tokens": 40}))),
+    Broken("response-fields", sync(having(grounding={"chunks": [{}]}))),
+    Broken("sync-json", on_run("sync", typed("text/html"))),
+    Broken("sync-json", on_run("sync", lambda r: r.with_body(b"ok"))),
+    Broken("sync-json", on_run("sync", lambda r: r.with_body(r.body[:9], CUT))),
+    Broken("sync-status", on_run("sync", crashed)),
+    Broken("sync-status", once(lambda r: r.with_body(OPEN)), CheckLimits(sync_s=2)),
+    Broken("sync-recommended", sync(without("status"))),
+    Broken("sync-recommended", sync(without("usage"))),
+    # Streams
+    Broken("stream-status", on_run("stream", crashed)),
+    Broken("stream-status", stream_body(lambda _: b"")),
+    Broken("terminal-one", stream(lambda e: [*e, ("complete", e[-1][1])])),
+    Broken("terminal-one", stream(lambda e: e[:-1])),
+    Broken("terminal-one", ending_in(A_LIST)),
+    Broken("terminal-one stream-time", ending_in(CUT)),
+    Broken("terminal-one stream-framing", stream_body(lambda b: b.rstrip(b"\n"))),
+    Broken("terminal-last", stream(lambda e: [*e, ("progress", {})])),
     Broken(
-        "sync is too slow", once(lambda r: r.with_body(OPEN)), "sync-status", CheckLimits(sync_s=2)
+        "terminal-last",
+        on_run("stream", lambda r: r.with_body(r.body, OPEN)),
+        CheckLimits(stream_s=2.0),
     ),
-    Broken("sync without status", sync(without("status")), "sync-recommended"),
-    Broken("sync leaves out usage", sync(without("usage")), "sync-recommended"),
-    # --- streams
-    Broken("stream is JSON", on_run("stream", typed("application/json")), "stream-framing"),
-    Broken("stream crashes", on_run("stream", crashed), "stream-status"),
-    Broken("stream is empty", stream_body(lambda _: b""), "stream-status"),
-    Broken("no terminal event", stream(lambda e: e[:-1]), "terminal-one"),
-    Broken("two terminal events", stream(lambda e: [*e, ("complete", e[-1][1])]), "terminal-one"),
-    Broken("event after the end", stream(lambda e: [*e, ("progress", {})]), "terminal-last"),
-    Broken("terminal with an empty id", terminal(having(request_id="")), "terminal-request-id"),
-    Broken("terminal without task", terminal(without("task_type")), "terminal-task-type"),
-    Broken("terminal without status", terminal(without("status")), "terminal-status"),
-    Broken("terminal without outputs", terminal(without("outputs")), "terminal-outputs"),
-    Broken("terminal without success", terminal(without_success), "terminal-success"),
-    Broken("stream fails", terminal(having(status="error", ok=False)), "terminal-success"),
-    Broken("artifacts is an object", terminal(having(artifacts={})), "response-fields"),
+    Broken("terminal-request-id", terminal(having(request_id=""))),
+    Broken("terminal-task-type", terminal(without("task_type"))),
+    Broken("terminal-status", terminal(without("status"))),
+    Broken("terminal-outputs", terminal(without("outputs"))),
+    Broken("terminal-success", terminal(without_success)),
+    Broken("terminal-success", terminal(having(status="error", ok=False))),
+    Broken("response-fields", terminal(having(artifacts={}))),
+    Broken("stream-framing", on_run("stream", typed("application/json"))),
+    Broken("stream-framing", stream_body(without_event_lines)),
+    Broken("stream-framing", before(b"{}\n\n")),
+    Broken("stream-framing", before(b"event: ping\n\n")),
+    Broken("stream-framing", before(b"event: progress\ndata: half\n\n")),
+    Broken("stream-framing", stream_body(lambda b: b.replace(b"anked", b"\xe9"))),
+    Broken("stream-type", stream_body(lambda b: b.replace(b'"type":', b'"k":'))),
+    Broken("stream-started", stream(lambda e: [("started", {"request_id": "x"}), *e[1:]])),
     Broken(
-        "terminal event holds a list",
-        on_run("stream", lambda r: r.with_body(*r.pieces[:-1], b"event: final\ndata: [1]\n\n")),
-        "terminal-one",
-    ),
-    Broken("events without event: lines", stream_body(without_event_lines), "stream-framing"),
-    Broken("bare JSON between the events", stream_body(lambda b: b"{}\n\n" + b), "stream-framing"),
-    Broken("event without data", stream_body(lambda b: b"event: ping\n\n" + b), "stream-framing"),
-    Broken(
-        "last event is not ended",
-        stream_body(lambda b: b.rstrip(b"\n")),
-        "stream-framing terminal-one",
-    ),
-    Broken("not UTF-8", stream_body(lambda b: b.replace(b"anked", b"\xe9")), "stream-framing"),
-    Broken(
-        "progress is not JSON",
-        stream_body(lambda b: b"event: progress\ndata: half\n\n" + b),
-        "stream-framing",
-    ),
-    Broken(
-        "type is not repeated", stream_body(lambda b: b.replace(b'"type":', b'"k":')), "stream-type"
-    ),
-    Broken(
-        "started with another id",
-        stream(lambda e: [("started", {"request_id": "x"}), *e[1:]]),
-        "stream-started",
-    ),
-    Broken(
-        "first event is late",
-        on_run("stream", lambda r: r.with_body(1.0, r.body)),
         "stream-time",
+        on_run("stream", lambda r: r.with_body(1.0, r.body)),
         CheckLimits(first_event_s=0.5),
     ),
     Broken(
-        "stream stays open",
-        on_run("stream", lambda r: r.with_body(r.body, OPEN)),
-        "terminal-last",
-        CheckLimits(stream_s=2.0),
-    ),
-    Broken(
-        "stream breaks off",
-        on_run("stream", lambda r: r.with_body(*r.pieces[:-1], CUT)),
-        "terminal-one stream-time",
-    ),
-    Broken(
-        "stream falls silent",
-        on_run("stream", lambda r: r.with_body(*r.pieces[:-1], 0.8, r.pieces[-1])),
         "stream-time",
+        on_run("stream", lambda r: r.with_body(*r.pieces[:-1], 0.8, r.pieces[-1])),
         CheckLimits(heartbeat_s=0.5),
     ),
-    # --- refusals
+    # Refusals and failed runs
+    Broken("unknown-task-refused", refusal("stream", task_unknown, accepted)),
+    Broken("unknown-task", refusal("sync", task_unknown, lambda r: r.with_body(b"no"))),
+    Broken("unknown-task", refusal("stream", task_unknown, lacking("outputs"))),
+    Broken("error-object", refusal("sync", task_unknown, changed(error=OWN_CODE))),
+    Broken("error-object", refusal("sync", task_unknown, lacking("error"))),
+    Broken("error-object", failed_run("sync", changed(outputs={"a": 1}))),
+    Broken("response-no-null", refusal("sync", task_unknown, changed(task_type=None))),
+    Broken("malformed-request", refusal("sync", lambda sent: sent is None, crashed)),
+    Broken("malformed-request", refusal("stream", type_wrong, crashed)),
+    Broken("no-echo malformed-request", refusal("sync", field_missing, echoing_framework)),
+    Broken("required-fields malformed-request", refusal("stream", field_missing, accepted)),
+    Broken("sync-failed-run", failed_run("sync", crashed)),
+    Broken("stream-failed-run", failed_run("stream", lambda r: r.with_events(r.events[:-1]))),
+    Broken("stream-failed-run", failed_run("stream", lambda r: r.with_body(A_LIST))),
+    # Health
+    Broken("health", endpoint("/health", lambda r: replace(r, status=404))),
+    Broken("health", endpoint("/health", lambda r: r.with_json({"status": "ok"}))),
+    Broken("health-ready", endpoint("/health/ready", lambda r: r.with_json({"status": "up"}))),
     Broken(
-        "stream takes any task", refusal("stream", task_unknown, accepted), "unknown-task-refused"
-    ),
-    Broken(
-        "refusal is plain text",
-        refusal("sync", task_unknown, lambda r: replace(r, pieces=(b"no",))),
-        "unknown-task",
-    ),
-    Broken(
-        "no outputs in a refusal",
-        refusal("stream", task_unknown, lacking("outputs")),
-        "unknown-task",
-    ),
-    Broken(
-        "refusal with a code of its own",
-        refusal("sync", task_unknown, changed(error={"code": "NOPE", "message": "no"})),
-        "error-object",
-    ),
-    Broken("no error object", refusal("sync", task_unknown, lacking("error")), "error-object"),
-    Broken(
-        "refusal with a null",
-        refusal("sync", task_unknown, changed(task_type=None)),
-        "response-no-null",
-    ),
-    Broken("sync crashes on text", refusal("sync", json_broken, crashed), "malformed-request"),
-    Broken(
-        "framework default echoes the input",
-        refusal("sync", field_missing, echoing_framework),
-        "no-echo malformed-request",
-    ),
-    Broken(
-        "stream takes requests without id",
-        refusal("stream", field_missing, accepted),
-        "required-fields malformed-request",
-    ),
-    Broken("stream crashes on a type", refusal("stream", type_wrong, crashed), "malformed-request"),
-    Broken("failed sync run is a 500", failed_run("sync", crashed), "sync-failed-run"),
-    Broken(
-        "failed sync run has outputs", failed_run("sync", changed(outputs={"a": 1})), "error-object"
-    ),
-    Broken(
-        "failed stream just ends",
-        failed_run("stream", lambda r: r.with_events(r.events[:-1])),
-        "stream-failed-run",
-    ),
-    Broken(
-        "failed stream ends in a list",
-        failed_run("stream", lambda r: r.with_body(b"event: final\ndata: [1]\n\n")),
-        "stream-failed-run",
-    ),
-    # --- health
-    Broken("no health", endpoint("/health", lambda r: replace(r, status=404)), "health"),
-    Broken(
-        "health without a service",
-        endpoint("/health", lambda r: r.with_json({"status": "ok"})),
-        "health",
-    ),
-    Broken(
-        "readiness in other words",
-        endpoint("/health/ready", lambda r: r.with_json({"status": "up"})),
         "health-ready",
-    ),
-    Broken(
-        "not ready",
         endpoint("/health/ready", lambda r: r.with_json({"status": "degraded"}, status=503)),
-        "health-ready",
     ),
 ]
+
+
+def broken(rules: str) -> Tampered:
+    """A good agent with the first fault that breaks these rules."""
+    tamper = next(each.tamper for each in BROKEN_AGENTS if each.rules == rules)
+    return Tampered(agent_app(demo_service()), tamper)

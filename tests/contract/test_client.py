@@ -118,14 +118,9 @@ def test_a_variable_that_cannot_be_read_says_why(text: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["http://[::1", "http://host:port", "http://", "http://h/?a=b", "ftp://host"],
+    ["http://[::1", "http://me:s3cret@host:port", "http://", "http://h/?a=b", "ftp://host"],
 )
 def test_what_is_not_an_address_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match=r"^agent: 'http|^agent: 'ftp"):
+    with pytest.raises(UsageError, match=r"^agent: 'http|^agent: 'ftp") as caught:
         resolve_agent(address, {})
-
-
-def test_a_password_in_an_address_is_never_shown() -> None:
-    with pytest.raises(UsageError) as caught:
-        resolve_agent("http://me:s3cret@host:port", {})
     assert "s3cret" not in str(caught.value)

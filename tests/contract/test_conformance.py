@@ -10,7 +10,7 @@ import httpx
 import orjson
 import pytest
 from starlette.types import Receive, Scope, Send
-from tests.contract.broken_agents import BROKEN_AGENTS, Broken
+from tests.contract.broken_agents import BROKEN_AGENTS, Broken, broken
 from tests.contract.demo_agent import demo_service
 from tests.contract.plain_agent import Answer, Body, PlainAgent
 from tests.contract.running import running
@@ -60,11 +60,6 @@ def finding(report: TargetReport, name: str) -> CheckResult:
     return next(each for each in report.findings() if each.name == name)
 
 
-def broken(name: str) -> Tampered:
-    tamper = next(agent.tamper for agent in BROKEN_AGENTS if agent.name == name)
-    return Tampered(agent_app(demo_service()), tamper)
-
-
 def test_every_rule_has_a_name_of_its_own_a_selector_and_an_agent_that_breaks_it() -> None:
     assert len(LEVELS) == len(RULES)
     assert {rule.on for rule in RULES} == set(SELECTORS)
@@ -81,9 +76,9 @@ async def test_nothing_is_found_on_agents_that_keep_every_rule() -> None:
         assert report.passed
 
 
-@pytest.mark.parametrize("agent", BROKEN_AGENTS, ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", BROKEN_AGENTS, ids=lambda agent: agent.rules)
 async def test_each_fault_is_found_under_its_own_name(agent: Broken) -> None:
-    async with running(broken(agent.name)) as url:
+    async with running(Tampered(agent_app(demo_service()), agent.tamper)) as url:
         report = await check_agent(url, "RAG_RETRIEVE", limits=agent.limits)
     found = set(agent.rules.split())
     must = {name for name in found if LEVELS[name] is RuleLevel.MUST}
@@ -211,7 +206,7 @@ async def test_an_agent_that_is_not_there_or_never_answers_is_given_up_at_once()
 
 
 async def test_a_skipped_rule_is_left_out_and_an_unknown_one_is_an_error() -> None:
-    async with running(broken("event after the end")) as url:
+    async with running(broken("terminal-last")) as url:
         report = await check_agent(url, "RAG_RETRIEVE", skip=["terminal-last"])
     assert report.passed
     assert "terminal-last" not in {result.name for result in report.results}
@@ -239,8 +234,8 @@ async def test_an_agent_that_denies_access_is_not_checked() -> None:
 
 
 async def test_a_command_has_neither_a_token_nor_own_inputs() -> None:
-    agent = broken("sync without status")
-    async with running(guarded(agent, BearerToken("s3cret-token"))) as url:
+    agent = guarded(broken("sync-recommended"), BearerToken("s3cret-token"))
+    async with running(agent) as url:
         auth = TokenFor(url, "s3cret-token")
         own = {"query": "Jane Doe, born 1960"}
         place = url.replace("//", "//me:passw0rd@")
@@ -253,7 +248,7 @@ async def test_a_command_has_neither_a_token_nor_own_inputs() -> None:
 
 
 async def test_the_command_of_a_finding_shows_it_again() -> None:
-    async with running(broken("too many tokens")) as url:
+    async with running(broken("budget-tokens")) as url:
         report = await check_agent(url, "RAG_RETRIEVE")
         words = shlex.split(finding(report, "budget-tokens").repeat)
         assert words[:3] == ["curl", "-isS", f"{url}/agents/run/sync"]
@@ -308,13 +303,8 @@ def test_a_limit_is_the_most_that_is_allowed(name: str, seen: Any, problem: str 
     body = {"status": "ok", "outputs": {}, "usage": usage, "error": seen.get("error")}
     events = StreamView()
     events.first_event_s, events.longest_silence_s = seen.get("first", 0), seen.get("silence", 0)
-    answer = Exchange(
-        sent,
-        seen.get("status", 200),
-        body=orjson.dumps(body),
-        events=events,
-        seconds=seen.get("seconds", 0),
-    )
+    how = {"status": seen.get("status", 200), "seconds": seen.get("seconds", 0)}
+    answer = Exchange(sent, body=orjson.dumps(body), events=events, **how)
     everything = AgentObservation("T", (), CheckLimits(), answer, answer, {})
     rule = next(rule for rule in RULES if rule.name == name)
     assert rule.test(answer, everything) == problem

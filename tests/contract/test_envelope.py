@@ -20,10 +20,11 @@ from assay.contract.envelope import (
 )
 
 CANARY = "canary-5f1c"
+VALID = {"request_id": "r1", "task_type": "T"}
 
 
 def request(**fields: Any) -> AgentRunRequest:
-    return AgentRunRequest.model_validate({"request_id": "r1", "task_type": "T", **fields})
+    return AgentRunRequest.model_validate({**VALID, **fields})
 
 
 def test_budgets_have_the_names_of_both_dialects() -> None:
@@ -38,10 +39,7 @@ def test_null_and_unknown_fields_in_a_request_mean_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [
-        *("", "\u00a0 \t", "a\nb", "x" * 257, "\x85", "\u200b", "a\u202eb", "\ufeffa", 5),
-    ],
+    "bad", ["", "\u00a0 \t", "a\nb", "x" * 257, "\x85", "\u200b", "a\u202eb", "\ufeffa", 5]
 )
 def test_an_id_that_could_break_a_log_line_is_refused(bad: Any) -> None:
     with pytest.raises(ValidationError):
@@ -68,15 +66,9 @@ def test_a_number_that_json_cannot_say_is_an_error_and_not_a_null(value: float) 
     ("body", "field"),
     [
         ({"request_id": "r1"}, "task_type"),
-        ({"request_id": "r1", "task_type": "T", "inputs": CANARY}, "inputs"),
-        (
-            {"request_id": "r1", "task_type": "T", "budgets": {"timeout_ms": CANARY}},
-            "budgets.timeout_ms",
-        ),
-        (
-            {"request_id": "r1", "task_type": "T", "budgets": {"max_tokens": 0}},
-            "budgets.max_tokens",
-        ),
+        ({**VALID, "inputs": CANARY}, "inputs"),
+        ({**VALID, "budgets": {"timeout_ms": CANARY}}, "budgets.timeout_ms"),
+        ({**VALID, "budgets": {"max_tokens": 0}}, "budgets.max_tokens"),
         ([CANARY], "body"),
     ],
 )
@@ -91,25 +83,19 @@ def test_a_validation_error_names_the_field_and_never_the_value(body: Any, field
     assert CANARY not in str(caught.value)
 
 
-class Paper(BaseModel):
-    title: str
-
-
 class PaperInputs(BaseModel):
     query: str
-    papers: dict[str, Paper] = {}
+    papers: dict[str, list[str]] = {}
 
 
-def test_wrong_inputs_are_named_from_inputs_on() -> None:
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"query": [CANARY]}, "inputs.query should be a string"),
+        ({"query": "q", "papers": {CANARY: 1}}, "inputs.papers.* should be a list"),
+    ],
+)
+def test_wrong_inputs_are_named_and_a_key_of_the_caller_is_not(inputs: Any, message: str) -> None:
     with pytest.raises(TaskError) as caught:
-        read_inputs(PaperInputs, request(inputs={"query": [CANARY]}))
-    assert caught.value.code == ErrorCode.VALIDATION_ERROR
-    assert caught.value.message == "inputs.query should be a string"
-
-
-def test_a_key_that_the_caller_chose_is_not_repeated_either() -> None:
-    with pytest.raises(TaskError) as caught:
-        read_inputs(PaperInputs, request(inputs={"query": "q", "papers": {CANARY: {}}}))
-    assert caught.value.details == {
-        "fields": [{"field": "inputs.papers.*.title", "problem": "is missing"}]
-    }
+        read_inputs(PaperInputs, request(inputs=inputs))
+    assert (caught.value.code, caught.value.message) == (ErrorCode.VALIDATION_ERROR, message)

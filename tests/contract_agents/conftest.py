@@ -1,19 +1,15 @@
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from tests.contract_agents.sample_agents import Agents, make_knowledge, running_agents
+from tests.search.conftest import isolate
 
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cache of the test's own, and no setting that leaks in."""
-    for name in list(os.environ):
-        if name.startswith(("QDRANT_", "ASSAY_", "NCBI_")) or name == "COLLECTION_NAME":
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_PROXY", "*")
+    isolate(monkeypatch, tmp_path / "cache")
 
 
 @pytest.fixture

@@ -37,10 +37,6 @@ DOCUMENTS = (
 )
 
 
-def words() -> WordEmbedder:
-    return WordEmbedder(max_tokens=256)
-
-
 def make_knowledge(
     folder: Path,
     *,
@@ -51,13 +47,12 @@ def make_knowledge(
     """`folder` holds the knowledge bases; `load` replaces the data set."""
     dataset = Dataset("tiny", {each.id: each for each in documents}, {}, {})
 
-    async def load_documents(_progress: Progress) -> Retrieval:
-        store = ArrayStore(folder, "data-set")
-        return Retrieval(dataset, open_retriever(dataset, embedder=words(), store=store), mode)
+    def open_base(data: Dataset) -> Retrieval:
+        embedder, store = WordEmbedder(max_tokens=256), ArrayStore(folder, data.name)
+        return Retrieval(data, open_retriever(data, embedder=embedder, store=store), mode)
 
-    def open_base(chunks: Dataset) -> Retrieval:
-        store = ArrayStore(folder, chunks.name)
-        return Retrieval(chunks, open_retriever(chunks, embedder=words(), store=store), mode)
+    async def load_documents(_progress: Progress) -> Retrieval:
+        return open_base(dataset)
 
     return KnowledgeBases(load or load_documents, lambda: folder / "knowledge", open_base)
 
@@ -66,8 +61,7 @@ class Agents:
     """A client of all five."""
 
     def __init__(self, http: httpx.AsyncClient, url: str) -> None:
-        self.http = http
-        self.url = url
+        self.http, self.url = http, url
 
     async def run(self, task: str, inputs: dict[str, Any], **fields: Any) -> dict[str, Any]:
         body = _body(task, inputs, fields)
@@ -88,9 +82,7 @@ class Agents:
         outputs: dict[str, Any] = answer["outputs"]
         return outputs
 
-    async def stream(
-        self, task: str, inputs: dict[str, Any], **fields: Any
-    ) -> list[dict[str, Any]]:
+    async def stream(self, task: str, inputs: Any, **fields: Any) -> list[dict[str, Any]]:
         body = _body(task, inputs, fields)
         url = f"{self.url}{path_of(task)}{STREAM}"
         async with self.http.stream("POST", url, json=body) as answer:

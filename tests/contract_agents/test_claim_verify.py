@@ -57,9 +57,8 @@ def test_verdicts(text: str, claim: str, expected: str) -> None:
 def test_strictness_is_the_share_of_words_that_must_occur() -> None:
     text = "Walking daily improves sleep, mood, memory and balance in older adults."
     claim = "Walking daily greatly improves sleep, mood, memory and balance in older adults."
-    assert [verdict(text, claim, needed) for needed in (0.85, 0.9, 1.0)] == [
-        *("pass", "pass", "unclear")
-    ]
+    verdicts = [verdict(text, claim, needed) for needed in (0.85, 0.9, 1.0)]
+    assert verdicts == ["pass", "pass", "unclear"]
 
 
 NOTES = [document.text for document in list(load_dataset("notes").documents.values())[:60]]
@@ -113,7 +112,7 @@ async def test_outputs_have_the_shape_that_callers_rely_on(agents: Agents) -> No
         ("DEMO", "something else", False),
     ],
 )
-async def test_doubt_counts_against_a_claim_everywhere_but_in_a_demonstration(
+async def test_doubt_passes_in_a_demonstration_alone(
     agents: Agents, mode: str, governance: str | None, passes: bool
 ) -> None:
     inputs = asked("Statins lower cholesterol.", "Ginger cures nausea.", governanceMode=governance)

@@ -47,14 +47,8 @@ async def test_default_means_the_served_data_set_until_it_is_ingested(agents: Ag
 
 async def test_an_empty_list_of_documents_writes_nothing(agents: Agents) -> None:
     answer = await agents.run("RAG_INGEST", {"documents": [], "knowledgeBase": "empty"})
-    assert answer["outputs"] == {
-        "ingestedCount": 0,
-        "chunkCount": 0,
-        "collection": "empty",
-        "docIds": [],
-        "chunkIds": [],
-        "errors": [],
-    }
+    counts = {"ingestedCount": 0, "chunkCount": 0, "collection": "empty"}
+    assert answer["outputs"] == {**counts, "docIds": [], "chunkIds": [], "errors": []}
     unknown = await agents.run("RAG_RETRIEVE", {"query": "tea", "knowledgeBase": "empty"})
     assert unknown["error"]["code"] == "TASK_FAILED"
     read_only = await agents.run("RAG_INGEST", {"documents": [], "knowledgeBase": "nfcorpus"})

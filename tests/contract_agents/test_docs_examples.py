@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import orjson
 from tests.contract_agents.sample_agents import running_agents
@@ -23,19 +22,12 @@ async def test_each_example_answers_as_the_page_says() -> None:
     async with running_agents(open_knowledge("notes", "bm25")) as agents:
         for request, expected in EXAMPLES:
             sent, shown = orjson.loads(request), orjson.loads(expected)
-            answer = await agents.run(**_parts(sent))
-            outputs = _comparable(answer["outputs"])
-            if sent["task_type"] in IN_PART:
+            task = sent.pop("task_type")
+            outputs = (await agents.run(task, **sent))["outputs"]
+            if task in IN_PART:
                 outputs = {name: outputs[name] for name in shown}
-            assert outputs == _comparable(shown)
-            done.append(sent["task_type"])
+            # How long a search took is another figure each time
+            assert {**outputs, "duration_ms": 0} == {**shown, "duration_ms": 0}
+            assert ("duration_ms" in outputs) == ("duration_ms" in shown)
+            done.append(task)
     assert sorted(done) == sorted(TASKS)
-
-
-def _parts(sent: dict[str, Any]) -> dict[str, Any]:
-    renamed = {"task_type": "task"}
-    return {renamed.get(name, name): value for name, value in sent.items()}
-
-
-def _comparable(outputs: dict[str, Any]) -> dict[str, Any]:
-    return outputs | ({"duration_ms": 0} if "duration_ms" in outputs else {})

@@ -117,9 +117,7 @@ async def test_what_was_found_is_named_by_kind_and_never_quoted(agents: Agents) 
     assert [event["step"] for event in told[1:-1]] == ["inputs searched", "decided"]
 
 
-async def test_the_resource_may_be_named_inside_and_is_denied_without_a_name(
-    agents: Agents,
-) -> None:
+async def test_a_resource_without_a_name_is_denied(agents: Agents) -> None:
     outputs = await agents.outputs("POLICY_REVIEW", {"resource": {"id": "deep"}})
     assert (outputs["resource_id"], outputs["domain"]) == ("deep", "clinical")
     answer = await agents.run("POLICY_REVIEW", {"resource": {}})

@@ -1,8 +1,6 @@
 """`assay serve agent`, as a process: it prints its URL, conforms to the contract, logs no text."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -12,26 +10,16 @@ from tests import forked
 AGENT = (forked.ASSAY, "serve", "agent")
 
 
-@contextmanager
-def started(*arguments: str, log: Path) -> Iterator[tuple[str, forked.ForkedProcess]]:
-    with (
-        log.open("w") as errors,
-        forked.started(*AGENT, *arguments, "--port", "0", stderr=errors) as process,
-    ):
-        yield process.stdout.readline().strip(), process
-
-
 def test_one_agent_is_served_at_the_root_and_ends_when_told(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with started("claim-verify", log=log) as (url, process):
-        body = {
-            "request_id": "r1",
-            "task_type": "CLAIM_VERIFY",
-            "inputs": {
-                "claims": ["Jane slept well."],
-                "groundingPack": {"chunks": [{"chunk_id": "c", "text": "Jane slept well."}]},
-            },
-        }
+    pack = {"chunks": [{"chunk_id": "c", "text": "Jane slept well."}]}
+    inputs = {"claims": ["Jane slept well."], "groundingPack": pack}
+    body = {"request_id": "r1", "task_type": "CLAIM_VERIFY", "inputs": inputs}
+    with (
+        log.open("w") as errors,
+        forked.started(*AGENT, "claim-verify", "--port", "0", stderr=errors) as process,
+    ):
+        url = process.stdout.readline().strip()
         answer = httpx.post(f"{url}/agents/run/sync", json=body, trust_env=False, timeout=60)
         process.send_signal(signal.SIGTERM)
         process.wait(30)
