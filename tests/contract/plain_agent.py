@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
+from tests.contract.tampering import read_body
 
 Body = dict[str, Any]
 
@@ -33,8 +34,6 @@ class PlainAgent:
 
     task = "RAG_RETRIEVE"
     seconds = 0.0
-
-    # --- parts ------------------------------------------------------------------------------------
 
     def health(self) -> Answer:
         return as_json({"status": "ok", "service": "plain"})
@@ -104,8 +103,6 @@ class PlainAgent:
     def event(self, name: str, data: Body) -> bytes:
         return f"event: {name}\ndata: {json.dumps({**data, 'type': name})}\n\n".encode()
 
-    # --- HTTP -------------------------------------------------------------------------------------
-
     async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
         """What is sent for a request; an iterator is a stream."""
         if not path.startswith("/agents/run/"):
@@ -120,11 +117,7 @@ class PlainAgent:
         return self.events(request) if path.endswith("stream") else as_json(await self.run(request))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        content, more = b"", True
-        while more:
-            message = await receive()
-            content += message.get("body", b"")
-            more = message.get("more_body", False)
+        content = await read_body(receive)
         respond = asyncio.create_task(self._respond(scope["path"], content, send))
         left = asyncio.create_task(self._left(receive))
         await asyncio.wait({respond, left}, return_when=asyncio.FIRST_COMPLETED)

@@ -72,7 +72,7 @@ class Tampered:
         self._tamper = tamper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await _read(receive)
+        body = await read_body(receive)
         reply = self._tamper(await _ask(self._app, scope, body))
         await send(
             {
@@ -93,7 +93,7 @@ class Tampered:
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _read(receive: Receive) -> bytes:
+async def read_body(receive: Receive) -> bytes:
     body, more = b"", True
     while more:
         message = await receive()

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tests.contract.tampering import read_body
 from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
@@ -68,11 +69,7 @@ class Service:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
-        body = b""
-        message: Message = {"type": "http.request"}
-        while message["type"] == "http.request" and message.get("more_body", not body):
-            message = await receive()
-            body += message.get("body", b"")
+        body = await read_body(receive)
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         self.sent.append((headers, json.loads(body) if body else {}))
         if self.broken is not None and (b"coffee" in body or b"coffee" in scope["query_string"]):
@@ -137,23 +134,29 @@ def answering(answer: Response | Callable[[Any, Request], Response]) -> Starlett
 
 
 @asynccontextmanager
+async def opened_target(target: str, context: OpenContext) -> AsyncIterator[Agent]:
+    agent = open_target(target, context)
+    try:
+        await agent.open()
+        yield agent
+    finally:
+        await agent.close()
+
+
+@asynccontextmanager
 async def opened(
     app: ASGIApp, target: str, *mapping: str, data: Dataset = DATA, **request: Any
 ) -> AsyncIterator[Agent]:
     """An agent of one of `KINDS`, or of a target in which `{url}` is the address of `app`."""
-    async with serving(app) as url:
-        settings = RequestSettings(**request)
-        context = OpenContext(data, mapping=parse_mapping(mapping), request=settings)
-        agent = open_target(KINDS.get(target, target).format(url=url), context)
-        try:
-            await agent.open()
-            yield agent
-        finally:
-            await agent.close()
+    settings = RequestSettings(**request)
+    context = OpenContext(data, mapping=parse_mapping(mapping), request=settings)
+    async with (
+        serving(app) as url,
+        opened_target(KINDS.get(target, target).format(url=url), context) as agent,
+    ):
+        yield agent
 
 
-async def ask(
-    app: ASGIApp, target: str, *mapping: str, data: Dataset = DATA, **request: Any
-) -> AgentAnswer:
-    async with opened(app, target, *mapping, data=data, **request) as agent:
+async def ask(app: ASGIApp, target: str, *mapping: str, **options: Any) -> AgentAnswer:
+    async with opened(app, target, *mapping, **options) as agent:
         return await agent.ask("coffee", 5)

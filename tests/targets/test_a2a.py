@@ -8,13 +8,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from tests.targets.every_kind import ask
+from tests.targets.every_kind import answering, ask
 
 from assay.errors import AgentFailure, FailureKind
 
 Answer = Callable[[dict[str, Any]], Response]
 IDS = {"doc_ids": ["d1"]}
+WAYS = ["", "#stream"]
 
 
 def done(call: dict[str, Any], state: str = "TASK_STATE_COMPLETED") -> dict[str, Any]:
@@ -23,27 +23,26 @@ def done(call: dict[str, Any], state: str = "TASK_STATE_COMPLETED") -> dict[str,
 
 
 def agent_app(answer: Answer, card_path: str = "/.well-known/agent-card.json") -> Starlette:
-    async def rpc(request: Request) -> Response:
-        return answer(await request.json())
+    def endpoint(call: Any, request: Request) -> Response:
+        if request.method == "POST":
+            return answer(call)
+        interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        card = {
+            "name": "test",
+            "supportedInterfaces": [{**interface, "url": str(request.base_url)}],
+        }
+        return JSONResponse(card, 200 if request.url.path == card_path else 404)
 
-    async def card(request: Request) -> Response:
-        url = str(request.base_url)
-        interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": url}
-        return JSONResponse({"name": "test", "supportedInterfaces": [interface]})
-
-    return Starlette(
-        routes=[Route(card_path, card, methods=["GET"]), Route("/", rpc, methods=["POST"])]
-    )
-
-
-async def asked(answer: Answer, *, streaming: bool = False) -> list[str]:
-    target = "a2a:{url}#stream" if streaming else "a2a:{url}"
-    return list((await ask(agent_app(answer), target)).doc_ids)
+    return answering(endpoint)
 
 
-async def failure(answer: Answer, *, streaming: bool = False) -> AgentFailure:
+async def asked(answer: Answer, way: str = "") -> list[str]:
+    return list((await ask(agent_app(answer), f"a2a:{{url}}{way}")).doc_ids)
+
+
+async def failure(answer: Answer, way: str = "") -> AgentFailure:
     with pytest.raises(AgentFailure) as caught:
-        await asked(answer, streaming=streaming)
+        await asked(answer, way)
     return caught.value
 
 
@@ -78,24 +77,19 @@ async def test_a_task_that_is_answered_for_too_early_is_asked_after() -> None:
     assert methods == ["SendMessage", "GetTask", "GetTask"]
 
 
-async def test_a_task_that_cannot_be_asked_after_is_not_asked_for_again() -> None:
-    methods = []
-
+@pytest.mark.parametrize(
+    ("unknown", "said"),
+    [(("GetTask",), "later does not recognize"), (("GetTask", "SendMessage"), "neither A2A 1.0")],
+)
+async def test_a_method_that_the_agent_does_not_know(unknown: tuple[str, ...], said: str) -> None:
     def answer(call: dict[str, Any]) -> Response:
-        methods.append(call["method"])
-        if call["method"] == "GetTask":
-            return JSONResponse({"id": call["id"], "error": {"code": -32601, "message": "no"}})
-        return JSONResponse(done(call, "TASK_STATE_SUBMITTED"))
+        error = {"id": call["id"], "error": {"code": -32601, "message": "no"}}
+        known = call["method"] == "SendMessage" and "SendMessage" not in unknown
+        return JSONResponse(done(call, "TASK_STATE_SUBMITTED") if known else error)
 
-    assert "later does not recognize" in str(await failure(answer))
-    assert methods == ["SendMessage", "GetTask"]
-
-
-async def test_an_agent_that_knows_no_version_is_told_so() -> None:
-    error = {"code": -32601, "message": "no"}
-    broken = await failure(lambda call: JSONResponse({"id": call["id"], "error": error}))
+    broken = await failure(answer)
     assert broken.kind is FailureKind.PROTOCOL
-    assert "neither A2A 1.0 over JSON-RPC nor A2A 0.3" in str(broken)
+    assert said in str(broken)
 
 
 @pytest.mark.parametrize(
@@ -106,34 +100,29 @@ async def test_an_agent_that_knows_no_version_is_told_so() -> None:
         ("E7", FailureKind.AGENT_ERROR),
     ],
 )
-@pytest.mark.parametrize("streaming", [True, False])
-async def test_an_error_is_told_by_its_code_alone(
-    code: object, kind: FailureKind, streaming: bool
-) -> None:
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_error_is_told_by_its_code(code: object, kind: FailureKind, way: str) -> None:
     def answer(call: dict[str, Any]) -> Response:
         error = {"code": code, "message": "while answering 'coffee'", "data": ["trace"]}
         body = json.dumps({"jsonrpc": "2.0", "id": call["id"], "error": error})
         events = f"event: error\ndata: {body}\n\n"
-        return Response(events, media_type="text/event-stream") if streaming else Response(body)
+        return Response(events, media_type="text/event-stream") if way else Response(body)
 
-    broken = await failure(answer, streaming=streaming)
+    broken = await failure(answer, way)
     assert broken.kind is kind
     assert "coffee" not in str(broken)
 
 
-def stream(*results: dict[str, Any]) -> Answer:
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_stream_is_read_whether_or_not_it_was_asked_for(way: str) -> None:
+    working = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}}
+    artifact = {"artifactUpdate": {"taskId": "t", "artifact": {"parts": [{"data": IDS}]}}}
+    complete = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}
 
     def answer(call: dict[str, Any]) -> Response:
+        results = (working, artifact, complete)
         envelopes = [{"jsonrpc": "2.0", "id": call["id"], "result": each} for each in results]
         events = [f": ping\r\n\r\nid: 1\r\ndata: {json.dumps(each)}\r\n\r\n" for each in envelopes]
         return Response("".join(events), media_type="text/event-stream")
 
-    return answer
-
-
-@pytest.mark.parametrize("streaming", [True, False])
-async def test_a_stream_is_read_whether_or_not_it_was_asked_for(streaming: bool) -> None:
-    working = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}}
-    artifact = {"artifactUpdate": {"taskId": "t", "artifact": {"parts": [{"data": IDS}]}}}
-    complete = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}
-    assert await asked(stream(working, artifact, complete), streaming=streaming) == ["d1"]
+    assert await asked(answer, way) == ["d1"]

@@ -23,6 +23,13 @@ def completing(message: dict[str, Any], **beside: Any) -> Starlette:
     return answering(JSONResponse({"choices": [{"message": message}], **beside}))
 
 
+ANNOTATIONS = [
+    {"type": "url_citation", "url_citation": {"url": "https://x/a/doc-4.html"}},
+    {"type": "file_citation", "file_id": "file-9", "filename": "doc-7.txt"},
+]
+CONTEXT = {"citations": [{"title": "T", "filepath": "x"}]}
+
+
 async def answer_of(app: Starlette, *mapping: str) -> AgentAnswer:
     return await ask(app, "openai:{url}/v1", *mapping, data=DATA)
 
@@ -40,41 +47,22 @@ async def test_answer_citations_and_sources_are_read(request_body: str, end: str
 @pytest.mark.parametrize(
     ("message", "beside", "doc_ids", "citations"),
     [
-        ({"content": "Yes [doc-2], [doc-1; doc-3]."}, {}, None, ("doc-2", "doc-1", "doc-3")),
-        ({"content": "Yes [2]."}, {"sources": ["doc-5", "doc-6"]}, ("doc-5", "doc-6"), ("doc-6",)),
-        (
-            {
-                "content": "Yes.",
-                "annotations": [
-                    {"type": "url_citation", "url_citation": {"url": "https://x/a/doc-4.html"}},
-                    {"type": "file_citation", "file_id": "file-9", "filename": "doc-7.txt"},
-                ],
-            },
-            {},
-            None,
-            ("doc-4", "doc-7"),
-        ),
-        (
-            {"content": "Yes.", "context": {"citations": [{"title": "T", "filepath": "x"}]}},
-            {"documents": [{"id": "doc-8"}]},
-            ("doc-8",),
-            (),
-        ),
-        ({"content": "Yes."}, {"citations": ["https://x/doc-3"]}, ("doc-3",), ()),
-        ({"content": [{"type": "text", "text": "Yes [doc-1]."}]}, {}, None, ("doc-1",)),
-        ({"content": "No idea [sic]."}, {}, (), ()),
-        ({"content": "See [Tea](https://x/doc-4.html#a)."}, {}, None, ("doc-4",)),
+        ({"content": "Yes [doc-2], [doc-1; doc-3]."}, {}, "2 1 3", "2 1 3"),
+        ({"content": "Yes [2]."}, {"sources": ["doc-5", "doc-6"]}, "5 6", "6"),
+        ({"content": "Yes.", "annotations": ANNOTATIONS}, {}, "4 7", "4 7"),
+        ({"content": "Yes.", "context": CONTEXT}, {"documents": [{"id": "doc-8"}]}, "8", ""),
+        ({"content": "Yes."}, {"citations": ["https://x/doc-3"]}, "3", ""),
+        ({"content": [{"type": "text", "text": "Yes [doc-1]."}]}, {}, "1", "1"),
+        ({"content": "No idea [sic]."}, {}, "", ""),
+        ({"content": "See [Tea](https://x/doc-4.html#a)."}, {}, "4", "4"),
     ],
 )
 async def test_citations_and_ids_are_found_where_services_put_them(
-    message: dict[str, Any],
-    beside: dict[str, Any],
-    doc_ids: tuple[str, ...] | None,
-    citations: tuple[str, ...],
+    message: dict[str, Any], beside: dict[str, Any], doc_ids: str, citations: str
 ) -> None:
     answer = await answer_of(completing(message, **beside))
-    assert answer.citations == citations
-    assert answer.doc_ids == (citations if doc_ids is None else doc_ids)
+    assert answer.citations == tuple(f"doc-{number}" for number in citations.split())
+    assert answer.doc_ids == tuple(f"doc-{number}" for number in doc_ids.split())
 
 
 async def test_a_mapping_wins() -> None:
@@ -105,31 +93,18 @@ async def test_the_request_has_the_query_the_model_and_what_was_added(
 @pytest.mark.parametrize(
     ("content", "kind", "words"),
     [
-        (b'{"error": {"message": "quota"}}', FailureKind.AGENT_ERROR, "quota"),
-        (b'{"ids": ["a"]}', FailureKind.INVALID_ANSWER, "{'ids': ['a']}"),
-        (b"<html>", FailureKind.INVALID_ANSWER, "not JSON"),
-    ],
-)
-async def test_what_is_no_completion_is_said(content: bytes, kind: FailureKind, words: str) -> None:
-    with pytest.raises(AgentFailure) as caught:
-        await answer_of(answering(Response(content)))
-    assert caught.value.kind is kind
-    assert words in f"{caught.value} {caught.value.said}"
-
-
-@pytest.mark.parametrize(
-    ("stream", "kind", "words"),
-    [
+        ('{"error": {"message": "quota"}}', FailureKind.AGENT_ERROR, "quota"),
+        ('{"ids": ["a"]}', FailureKind.INVALID_ANSWER, "{'ids': ['a']}"),
+        ("<html>", FailureKind.INVALID_ANSWER, "not JSON"),
         ('data: {"choices": [{"delta": {"content": "Y"}}]}\n\n', FailureKind.PROTOCOL, "ended"),
         ("data: nonsense\n\n", FailureKind.PROTOCOL, "not JSON"),
         ('data: {"error": {"message": "overloaded"}}\n\n', FailureKind.AGENT_ERROR, "overloaded"),
     ],
 )
-async def test_a_stream_that_breaks_off_is_a_failure(
-    stream: str, kind: FailureKind, words: str
-) -> None:
+async def test_what_is_no_completion_is_said(content: str, kind: FailureKind, words: str) -> None:
+    media_type = "text/event-stream" if content.startswith("data:") else "application/json"
     with pytest.raises(AgentFailure) as caught:
-        await answer_of(answering(Response(stream, media_type="text/event-stream")))
+        await answer_of(answering(Response(content, media_type=media_type)))
     assert caught.value.kind is kind
     assert words in f"{caught.value} {caught.value.said}"
 

@@ -10,12 +10,13 @@ from starlette.types import ASGIApp
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import CUT, Reply, Tamper, Tampered
+from tests.targets.every_kind import opened_target
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
 from assay.contract.server import AgentService, ReportProgress, agent_app
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind
-from assay.targets import Agent, open_target
+from assay.targets import Agent, AgentAnswer
 from assay.targets.contract import ContractAgent
 from assay.targets.target_kinds import OpenContext, parse_target
 
@@ -26,38 +27,28 @@ DATA = Dataset(
     {},
     {},
 )
+CONTEXT = OpenContext(DATA)
 DEMO = agent_app(demo_service())
 
 
 @asynccontextmanager
-async def opened(
-    app: ASGIApp, task: str = "RAG_RETRIEVE", *, streaming: bool = False
-) -> AsyncIterator[Agent]:
-    async with running(app) as url:
-        agent = open_target(f"http:{url}={task}{'#stream' * streaming}", OpenContext(DATA))
-        await agent.open()
-        try:
-            yield agent
-        finally:
-            await agent.close()
+async def opened(app: ASGIApp, task: str = "RAG_RETRIEVE") -> AsyncIterator[Agent]:
+    async with running(app) as url, opened_target(f"http:{url}={task}", CONTEXT) as agent:
+        yield agent
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-async def test_chunks_become_ranked_document_ids(streaming: bool) -> None:
-    async with opened(DEMO, streaming=streaming) as agent:
+@pytest.mark.parametrize("way", ["", "#stream"])
+async def test_chunks_become_ranked_document_ids(way: str) -> None:
+    async with opened(DEMO, f"RAG_RETRIEVE{way}") as agent:
         answer = await agent.ask("green tea and blood pressure", 5)
-    assert answer.doc_ids == ("d2", "d1")
-    assert answer.answer is None
-    assert answer.citations == ()
+    assert answer == AgentAnswer(("d2", "d1"), usage=answer.usage)
 
 
 async def test_an_agent_may_go_by_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(DEMO) as url:
         monkeypatch.setenv("AGENT_ENDPOINTS_JSON", f'{{"agent-rag": "{url}"}}')
-        agent = open_target("http:agent-rag=RAG_RETRIEVE", OpenContext(DATA))
-        await agent.open()
-        assert (await agent.ask("green tea", 1)).doc_ids == ("d2",)
-        await agent.close()
+        async with opened_target("http:agent-rag=RAG_RETRIEVE", CONTEXT) as agent:
+            assert (await agent.ask("green tea", 1)).doc_ids == ("d2",)
 
 
 def _content_type(text: str) -> Tamper:
@@ -94,7 +85,7 @@ async def test_each_failure_is_called_what_it_is(
     def spoil(reply: Reply) -> Reply:
         return tamper(reply) if reply.way == way else reply
 
-    async with opened(Tampered(DEMO, spoil), streaming=way == "stream") as agent:
+    async with opened(Tampered(DEMO, spoil), f"RAG_RETRIEVE#{way}".removesuffix("#sync")) as agent:
         with pytest.raises(AgentFailure, match=said) as caught:
             await agent.ask("green tea", 2)
     assert caught.value.kind == kind
@@ -122,47 +113,40 @@ def respond(outputs: dict[str, Any], grounding: dict[str, Any] | None = None) ->
     return AgentRunResponse(status="ok", request_id="r", outputs=outputs, grounding=pack)
 
 
-READER = ContractAgent(parse_target("http:http://h=RAG_RETRIEVE"), OpenContext(DATA))
+READER = ContractAgent(parse_target("http:http://h=RAG_RETRIEVE"), CONTEXT)
 CHUNKS = [
     {"chunk_id": "MED-1__chunk_4", "doc_id": "MED-1"},
     {"chunkId": "MED-2__chunk_0"},
     {"chunk_id": "MED-1__chunk_0", "docId": "MED-1"},
 ]
 
-RANKINGS: list[tuple[AgentRunResponse, tuple[str, ...]]] = [
-    (respond({"chunks": CHUNKS}), ("MED-1", "MED-2")),
-    (respond({"groundingPack": {"chunks": CHUNKS}}), ("MED-1", "MED-2")),
-    (respond({}, {"chunks": [{"chunk_id": "MED-3__chunk_1"}]}), ("MED-3",)),
-    (respond({"chunks": []}), ()),
-    (respond({"papers": [{"pmid": "775"}, {"pmid": 774, "doc_id": "MED-4"}]}), ("MED-5", "MED-4")),
-    (respond({"papers": [{"pmid": "9"}, {"doi": "10.1/x"}]}), ("9", "10.1/x")),
-    (respond({"papers": [{"doc_id": "theirs-1", "pmid": "772"}]}), ("MED-2",)),
-]
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ({"chunks": CHUNKS}, "MED-1 MED-2"),
+        ({"groundingPack": {"chunks": CHUNKS}}, "MED-1 MED-2"),
+        ({}, "MED-3"),  # of the grounding
+        ({"chunks": []}, ""),
+        ({"papers": [{"pmid": "775"}, {"pmid": 774, "doc_id": "MED-4"}]}, "MED-5 MED-4"),
+        ({"papers": [{"pmid": "9"}, {"doi": "10.1/x"}]}, "9 10.1/x"),
+        ({"papers": [{"doc_id": "theirs-1", "pmid": "772"}]}, "MED-2"),
+    ],
+)
+def test_documents_are_read_from_where_agents_put_them(outputs: Any, expected: str) -> None:
+    grounding = None if outputs else {"chunks": [{"chunk_id": "MED-3__chunk_1"}]}
+    assert READER._read(respond(outputs, grounding)).doc_ids == tuple(expected.split())
 
 
-@pytest.mark.parametrize(("response", "expected"), RANKINGS)
-def test_documents_are_read_from_where_agents_put_them(
-    response: AgentRunResponse, expected: tuple[str, ...]
-) -> None:
-    assert READER._read(response).doc_ids == expected
+IDS = {"citations": ["MED-1__chunk_4", "MED-1__chunk_0"]}
+OBJECTS = {"citations": [{"doc_id": "MED-2"}, {"chunkId": "MED-1__chunk_0"}]}
 
 
 @pytest.mark.parametrize(
-    ("outputs", "grounding", "expected"),
-    [
-        ({"citations": ["MED-1__chunk_4", "MED-1__chunk_0"]}, None, ("MED-1",)),
-        (
-            {"citations": [{"doc_id": "MED-2"}, {"chunkId": "MED-1__chunk_0"}]},
-            None,
-            ("MED-2", "MED-1"),
-        ),
-        ({}, {"citations": ["MED-1__chunk_0"]}, ("MED-1",)),
-        ({}, None, ()),
-    ],
+    ("outputs", "grounding", "cited"),
+    [(IDS, None, "MED-1"), (OBJECTS, None, "MED-2 MED-1"), ({}, IDS, "MED-1"), ({}, None, "")],
 )
-def test_an_answer_comes_with_the_documents_it_cites(
-    outputs: dict[str, Any], grounding: dict[str, Any] | None, expected: tuple[str, ...]
-) -> None:
+def test_an_answer_has_the_documents_it_cites(outputs: Any, grounding: Any, cited: str) -> None:
     response = respond({"answer": "Yes. [1]", "chunks": CHUNKS, **outputs}, grounding)
     answer = READER._read(response)
-    assert (answer.answer, answer.citations) == ("Yes. [1]", expected)
+    assert (answer.answer, answer.citations) == ("Yes. [1]", tuple(cited.split()))

@@ -38,11 +38,14 @@ def key_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         (504, FailureKind.CONNECTION, True),
         (500, FailureKind.AGENT_ERROR, False),
         (401, FailureKind.AGENT_ERROR, False),
+        (404, FailureKind.PROTOCOL, False),
     ],
 )
 async def test_a_status_has_its_class_and_the_next_call_works(
     kind: str, status: int, failure: FailureKind, retryable: bool
 ) -> None:
+    if (kind, status) == ("mcp", 404):
+        pytest.skip("there it means that the session has expired")
     service = Service(FINE)
     async with opened(service, kind) as agent:
         service.broken = JSONResponse({"detail": WORDS}, status, headers={"Retry-After": "7"})
@@ -56,16 +59,6 @@ async def test_a_status_has_its_class_and_the_next_call_works(
         assert "xxx" not in str(caught.value)
         service.broken = None
         assert (await agent.ask("coffee", 5)).doc_ids == ("d1",)
-
-
-@pytest.mark.parametrize("kind", ["rest", "openai", "a2a", "http"])
-async def test_a_request_that_is_refused_breaks_the_protocol(kind: str) -> None:
-    service = Service(FINE)
-    async with opened(service, kind) as agent:
-        service.broken = JSONResponse({}, 404)
-        with pytest.raises(AgentFailure, match=r"^HTTP 404$") as caught:
-            await agent.ask("coffee", 5)
-    assert (caught.value.kind, caught.value.status) == (FailureKind.PROTOCOL, 404)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,11 +79,9 @@ async def test_nobody_there_is_a_target_that_cannot_be_reached(kind: str) -> Non
     await agent.close()
 
 
-@pytest.mark.parametrize(("kind", "token"), [(kind, "AGENT_TOKEN") for kind in KINDS])
-async def test_a_token_is_sent_to_the_agent_that_was_named(
-    kind: str, token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MCP_SERVER_TOKEN" if kind == "mcp" else token, "sesame")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_token_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_SERVER_TOKEN" if kind == "mcp" else "AGENT_TOKEN", "sesame")
     service = Service(FINE)
     async with opened(service, kind) as agent:
         await agent.ask("coffee", 5)

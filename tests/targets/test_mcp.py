@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
+from tests.targets.every_kind import opened_target
 
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, TargetError
@@ -21,17 +21,12 @@ from assay.serve.mcp.app import mcp_app
 from assay.targets import Agent, open_target
 from assay.targets.target_kinds import OpenContext
 
+PYTHON = f"mcp-stdio:{sys.executable}"
 DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})
 
 
-@asynccontextmanager
-async def opened(target: str) -> AsyncIterator[Agent]:
-    agent = open_target(target, OpenContext(DATA))
-    try:
-        await agent.open()
-        yield agent
-    finally:
-        await agent.close()
+def opened(target: str) -> AbstractAsyncContextManager[Agent]:
+    return opened_target(target, OpenContext(DATA, track="zero-shot"))
 
 
 def other_app(**options: Any) -> Starlette:
@@ -51,40 +46,27 @@ def other_app(**options: Any) -> Starlette:
 
 
 async def test_our_own_server_is_a_target() -> None:
-    async with serving(mcp_app(load_tiny)) as url:
-        agent = open_target(f"mcp:{url}", OpenContext(DATA, track="zero-shot"))
-        await agent.open()
-        answer = await agent.ask("calcium bone", 2)
-        await agent.close()
-    assert answer.doc_ids == ("MED-1", "MED-2")
+    async with serving(mcp_app(load_tiny)) as url, opened(f"mcp:{url}") as agent:
+        assert (await agent.ask("calcium bone", 2)).doc_ids == ("MED-1", "MED-2")
     assert (agent.info.protocol, agent.info.track) == ("mcp", "zero-shot")
     assert "tool 'search_nfcorpus', query as 'query', top_k as 'top_k'" in agent.info.details
 
 
 @pytest.mark.parametrize("options", [{}, {"json_response": True}, {"stateless_http": True}])
 async def test_many_questions_share_one_session(options: dict[str, Any]) -> None:
-    opening = 0
+    app, sessions = other_app(**options), set()
 
-    def counting(app: ASGIApp) -> ASGIApp:
-        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-            async def note(message: Any) -> None:
-                nonlocal opening
-                headers = dict(message.get("headers", ()))
-                new = b"mcp-session-id" not in dict(scope.get("headers", ()))
-                opening += new and b"mcp-session-id" in headers
-                await send(message)
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        async def note(message: Any) -> None:
+            sessions.add(dict(message.get("headers", ())).get(b"mcp-session-id"))
+            await send(message)
 
-            await app(scope, receive, note)
+        await app(scope, receive, note)
 
-        return counted
-
-    async with (
-        serving(counting(other_app(**options))) as url,
-        opened(f"mcp:{url}") as agent,
-    ):
+    async with serving(watched) as url, opened(f"mcp:{url}") as agent:
         answers = await asyncio.gather(*(agent.ask(f"q{n}", 1) for n in range(20)))
     assert {answer.doc_ids for answer in answers} == {("MED-3",)}
-    assert opening <= 1
+    assert len(sessions - {None}) <= 1
 
 
 async def test_a_call_that_is_given_up_leaves_the_session_usable() -> None:
@@ -104,21 +86,17 @@ async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: b
     async with opened(f"mcp:{url}") as agent:
         assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
         await server.__aexit__(None, None, None)
-        with pytest.raises(AgentFailure, match=r"connection|session") as caught:
+        with pytest.raises(AgentFailure, match=r"connection|session") as gone:
             await agent.ask("x", 1)
-        assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
-        again = legacy_only(other_app(json_response=json_response))
-        async with serving(again, port):
-            with pytest.raises(
-                AgentFailure, match="the session was closed, or has expired"
-            ) as caught:
+        async with serving(legacy_only(other_app(json_response=json_response)), port):
+            with pytest.raises(AgentFailure, match="session was closed, or has expired") as expired:
                 await agent.ask("x", 1)
-            assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
             assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
+    for failure in (gone.value, expired.value):
+        assert (failure.kind, failure.retryable) == (FailureKind.CONNECTION, True)
 
 
 def legacy_only(app: ASGIApp) -> ASGIApp:
-
     async def older(scope: Scope, receive: Receive, send: Send) -> None:
         version = dict(scope.get("headers", ())).get(b"mcp-protocol-version")
         if version == b"2026-07-28":
@@ -134,11 +112,8 @@ def legacy_only(app: ASGIApp) -> ASGIApp:
     [
         ("mcp:http://127.0.0.1:9", "connection refused; is the server running"),
         ("mcp-stdio:no-such-command-here", "No such file.*check what follows mcp-stdio:"),
-        (
-            f"mcp-stdio:{sys.executable} -c 'raise SystemExit(\"no index\")'",
-            "stderr ends with: no i",
-        ),
-        (f"mcp-stdio:{sys.executable} -c 'print(1)'", "the session was closed"),
+        (f"{PYTHON} -c 'raise SystemExit(\"no index\")'", "stderr ends with: no index"),
+        (f"{PYTHON} -c 'print(1)'", "the session was closed"),
     ],
 )
 async def test_a_server_that_cannot_be_opened_is_a_target_error(target: str, words: str) -> None:
@@ -194,7 +169,7 @@ async def test_a_command_is_started_asked_and_started_again_when_it_dies(
     monkeypatch.setenv("ASSAY_ADMIN_TOKEN", "even less for them")
     script = tmp_path / "my server.py"
     script.write_text(SERVER)
-    async with opened(f"mcp-stdio:{sys.executable} '{script}'#search") as agent:
+    async with opened(f"{PYTHON} '{script}'#search") as agent:
         answers = await asyncio.gather(*(agent.ask(f"q{n}", 3) for n in range(10)))
         assert {answer.doc_ids for answer in answers} == {("MED-1", "MED-2", "MED-5")}
         with pytest.raises(AgentFailure) as caught:

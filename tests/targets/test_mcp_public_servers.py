@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.targets.every_kind import opened_target
 
 from assay.data import Dataset, Document
-from assay.targets import open_target
 from assay.targets.mcp_connection import McpSession, StdioServer
 from assay.targets.target_kinds import OpenContext
 
@@ -31,13 +31,9 @@ pytestmark = [
 async def test_servers_of_old_versions_are_measured(version: str, tool: str) -> None:
     script = Path(__file__).with_name("mcp_old_server.py")
     command = f"env PYTHONPATH={FOLDER}/mcp-{version} {sys.executable} {script}"
-    agent = open_target(f"mcp-stdio:{command}#{tool}", OpenContext(DATA))
-    try:
-        await agent.open()
+    async with opened_target(f"mcp-stdio:{command}#{tool}", OpenContext(DATA)) as agent:
         assert (await agent.ask("coffee", 2)).doc_ids == ("MED-1", "MED-0")
         assert "MCP 2024-11-05" in agent.info.details
-    finally:
-        await agent.close()
 
 
 async def test_memory_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,8 +46,6 @@ async def test_memory_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     session = McpSession(StdioServer(f"node {path}"))
     assert not (await session.call("create_entities", {"entities": entities})).is_error
     await session.close()
-    agent = open_target(f"mcp-stdio:node {path}", OpenContext(DATA))
-    await agent.open()
-    assert (await agent.ask("turmeric", 5)).doc_ids == ("MED-2",)
-    assert "tool 'search_nodes', query as 'query', no top_k" in agent.info.details
-    await agent.close()
+    async with opened_target(f"mcp-stdio:node {path}", OpenContext(DATA)) as agent:
+        assert (await agent.ask("turmeric", 5)).doc_ids == ("MED-2",)
+        assert "tool 'search_nodes', query as 'query', no top_k" in agent.info.details
