@@ -156,7 +156,6 @@ def _mcp(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
 
 
 def _search(_request: HttpRequest, _url: str) -> Greeting | RightAnswer:
-
     def document(content: Content) -> Any:
         return content.wrap or {"results": content.hits("id"), "answer": content.answer}
 
@@ -186,7 +185,7 @@ def _card(_request: HttpRequest, url: str) -> Greeting:
 
 
 def _health(_request: HttpRequest, _url: str) -> Greeting:
-    return {"status": "ok", "service": "hostile", "version": "1", "ready": True}
+    return {"status": "ok", "service": "hostile", "ready": True}
 
 
 Handler = Callable[[HttpRequest, str], Greeting | RightAnswer]

@@ -75,9 +75,6 @@ def instead(json: bytes) -> Act:
     return rewritten(lambda _right: json)
 
 
-# Transport
-
-
 async def no_answer(call: HostileCall) -> None:
     call.out.close()
 
@@ -117,9 +114,6 @@ async def endless_continue(call: HostileCall) -> None:
     await call.repeat(b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01)
 
 
-# Framing: bytes before, instead of and after http
-
-
 def raw(response: bytes) -> Act:
     """Exactly these bytes instead of a response."""
     return lambda call: call.send(response)
@@ -154,9 +148,6 @@ def trailing(data: bytes) -> Act:
     return lambda call: call.send(call.head(f"Content-Length: {len(call.body)}"), call.body, data)
 
 
-# Encodings
-
-
 @cache
 def bomb() -> bytes:
     return gzip.compress(b" " * 200_000_000)
@@ -164,9 +155,6 @@ def bomb() -> bytes:
 
 def encoded(name: str, encode: Callable[[bytes], bytes]) -> Act:
     return lambda call: call.send_body(encode(call.body), f"Content-Encoding: {name}")
-
-
-# Sizes
 
 
 async def endless_body(call: HostileCall) -> None:
@@ -179,9 +167,6 @@ async def endless_chunks(call: HostileCall) -> None:
     await call.repeat(b"%x\r\n%s\r\n" % (_PIECE, b" " * _PIECE))
 
 
-# Statuses and redirects
-
-
 def status(line: str, *more: str, body: bytes = b"Traceback: secret query text") -> Act:
 
     async def act(call: HostileCall) -> None:
@@ -192,7 +177,6 @@ def status(line: str, *more: str, body: bytes = b"Traceback: secret query text")
 
 
 def redirect(location: str, line: str = "307 Temporary Redirect") -> Act:
-
     return lambda call: status(line, f"Location: {location.format(url=call.url)}")(call)
 
 
@@ -200,9 +184,6 @@ async def html(call: HostileCall) -> None:
     page = b"<!doctype html><title>Log in</title><form></form>"
     length = f"Content-Length: {len(page)}"
     await call.send(call.head(length, kind="text/html"), page)
-
-
-# Event streams
 
 
 def events(stream: bytes) -> Act:

@@ -6,31 +6,26 @@ import pytest
 from tests.contract.running import running
 from tests.interop.old_library import old_agent_running
 from tests.interop.server10 import agent_app
+from tests.targets.every_kind import opened_target
 from tests.tiny_dataset import tiny_dataset
 
 from assay.errors import AgentFailure, FailureKind
-from assay.targets import open_target
 from assay.targets.a2a import A2AAgent
 from assay.targets.protocol import AgentAnswer
 from assay.targets.target_kinds import OpenContext, Target
 
 CONTEXT = OpenContext(tiny_dataset(1))
-WAYS = [False, True]
-"""Blocking and streaming."""
+both_ways = pytest.mark.parametrize("way", ["", "#stream"])
 
 
-async def ask(url: str, query: str, *, streaming: bool) -> AgentAnswer:
-    agent = open_target(f"a2a:{url}{'#stream' * streaming}", CONTEXT)
-    try:
-        await agent.open()
+async def ask(url: str, query: str, way: str) -> AgentAnswer:
+    async with opened_target(f"a2a:{url}{way}", CONTEXT) as agent:
         return await agent.ask(query, 2)
-    finally:
-        await agent.close()
 
 
-async def failure(url: str, query: str, *, streaming: bool) -> AgentFailure:
+async def failure(url: str, query: str, way: str) -> AgentFailure:
     with pytest.raises(AgentFailure) as caught:
-        await ask(url, query, streaming=streaming)
+        await ask(url, query, way)
     assert "secret" not in str(caught.value)
     return caught.value
 
@@ -41,43 +36,38 @@ def old_agent() -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("streaming", WAYS)
-@pytest.mark.parametrize("query", ["data", "text", "message"])
-async def test_an_old_agent_is_understood(old_agent: str, query: str, streaming: bool) -> None:
-    answer = await ask(old_agent, f"{query} x", streaming=streaming)
-    assert answer.doc_ids == ("d1", "d2")
-    assert answer.answer == "int"  # what type top_k had when it arrived
+# What type top_k had when it arrived is the text of the answer.
+UNDERSTOOD = AgentAnswer(("d1", "d2"), answer="int")
 
 
-async def test_an_old_agent_that_breaks_mid_stream_is_a_finding(old_agent: str) -> None:
-    cut = await failure(old_agent, "raise x", streaming=True)
-    assert (cut.kind, cut.retryable) == (FailureKind.PROTOCOL, False)
-    error = await failure(old_agent, "raise x", streaming=False)
-    assert error.kind is FailureKind.AGENT_ERROR
+@both_ways
+@pytest.mark.parametrize("query", ["data x", "text x", "message x"])
+async def test_an_old_agent_is_understood(old_agent: str, query: str, way: str) -> None:
+    assert await ask(old_agent, query, way) == UNDERSTOOD
 
 
-@pytest.mark.parametrize("streaming", WAYS)
-async def test_an_old_agents_refusal_names_the_state(old_agent: str, streaming: bool) -> None:
-    refusal = await failure(old_agent, "reject x", streaming=streaming)
-    assert refusal.kind is FailureKind.AGENT_ERROR
-    assert str(refusal) == "the task ended 'rejected'"
+@both_ways
+async def test_failures_of_an_old_agent_are_findings(old_agent: str, way: str) -> None:
+    error = await failure(old_agent, "raise x", way)
+    cut_off = (FailureKind.PROTOCOL, False)
+    assert (error.kind, error.retryable) == (cut_off if way else (FailureKind.AGENT_ERROR, False))
+    refusal = await failure(old_agent, "reject x", way)
+    assert (refusal.kind, str(refusal)) == (FailureKind.AGENT_ERROR, "the task ended 'rejected'")
 
 
-@pytest.mark.parametrize("streaming", WAYS)
-@pytest.mark.parametrize("query", ["data", "text", "message"])
+@both_ways
+@pytest.mark.parametrize("query", ["data x", "text x", "message x"])
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
-async def test_a_new_agent_is_understood(version: str, query: str, streaming: bool) -> None:
+async def test_a_new_agent_is_understood(version: str, query: str, way: str) -> None:
     async with running(agent_app((version,))) as url:
-        answer = await ask(url, f"{query} x", streaming=streaming)
-    assert answer.doc_ids == ("d1", "d2")
-    assert answer.answer == "int"
+        assert await ask(url, query, way) == UNDERSTOOD
 
 
-@pytest.mark.parametrize("streaming", WAYS)
-async def test_a_new_agents_failures_are_told_without_its_words(streaming: bool) -> None:
+@both_ways
+async def test_a_new_agents_failures_are_told_without_its_words(way: str) -> None:
     async with running(agent_app()) as url:
-        error = await failure(url, "raise x", streaming=streaming)
-        refusal = await failure(url, "reject x", streaming=streaming)
+        error = await failure(url, "raise x", way)
+        refusal = await failure(url, "reject x", way)
     assert (error.kind, str(error)) == (FailureKind.AGENT_ERROR, "error -32603")
     assert str(refusal) == "the task ended 'rejected'"
 

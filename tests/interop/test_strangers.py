@@ -2,8 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from tests.interop import server10
 from tests.interop.old_library import old_agent_running
 from tests.interop.server10 import FOUND, Hello, Stranger, agent_app
 from tests.serve.serving import serving
+from tests.targets.every_kind import opened_target
 
 from assay.data import Dataset, Document
 from assay.targets import Agent, open_target
@@ -22,14 +23,8 @@ from assay.targets.target_kinds import OpenContext
 NOTES = Dataset("notes", {f"note-{n}": Document(f"note-{n}", "", "") for n in range(9)}, {}, {})
 
 
-@asynccontextmanager
-async def opened(target: str, *mapping: str) -> AsyncIterator[Agent]:
-    agent = open_target(target, OpenContext(NOTES, mapping=parse_mapping(mapping)))
-    try:
-        await agent.open()
-        yield agent
-    finally:
-        await agent.close()
+def opened(target: str, *mapping: str) -> AbstractAsyncContextManager[Agent]:
+    return opened_target(target, OpenContext(NOTES, mapping=parse_mapping(mapping)))
 
 
 @pytest.mark.parametrize(
@@ -51,10 +46,9 @@ async def opened(target: str, *mapping: str) -> AsyncIterator[Agent]:
 async def test_a_stranger_is_measured(
     executor: AgentExecutor, ways: str, mapping: tuple[str, ...], ids: tuple[str, ...]
 ) -> None:
-    fragment = f"#{ways}" if ways else ""
     async with (
         serving(agent_app(executor=executor)) as url,
-        opened(f"a2a:{url}{fragment}", *mapping) as agent,
+        opened(f"a2a:{url}#{ways}".removesuffix("#"), *mapping) as agent,
     ):
         answer = await agent.ask('What does "coffee" do?', 5)
     assert answer.doc_ids == ids

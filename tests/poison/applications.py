@@ -9,26 +9,21 @@ from assay.data.dataset import Fact, ReferenceAnswer
 
 Context = list[dict[str, str]]
 
+
+def _answer(n: int) -> ReferenceAnswer:
+    time = f"{n} minutes"
+    return ReferenceAnswer(f"q{n}", f"{time}.", (Fact("time", (time,)),), (f"d{n}",))
+
+
+PLACES = range(2, 10)
 TEA = Dataset(
     "tea",
     documents={
-        f"d{place}": Document(f"d{place}", f"Tea {place}", f"Tea {place} steeps {place} minutes.")
-        for place in range(2, 10)
+        f"d{n}": Document(f"d{n}", f"Tea {n}", f"Tea {n} steeps {n} minutes.") for n in PLACES
     },
-    queries={
-        f"q{place}": Query(f"q{place}", f"How long does tea {place} steep?")
-        for place in range(2, 10)
-    },
-    judgments={"test": {f"q{place}": {f"d{place}": 1} for place in range(2, 10)}},
-    answers={
-        f"q{place}": ReferenceAnswer(
-            f"q{place}",
-            f"{place} minutes.",
-            (Fact("time", (f"{place} minutes",)),),
-            (f"d{place}",),
-        )
-        for place in range(2, 10)
-    },
+    queries={f"q{n}": Query(f"q{n}", f"How long does tea {n} steep?") for n in PLACES},
+    judgments={"test": {f"q{n}": {f"d{n}": 1} for n in PLACES}},
+    answers={f"q{n}": _answer(n) for n in PLACES},
 )
 
 
@@ -39,7 +34,8 @@ def _found(query: str) -> Context:
 
 
 def _sound(query: str) -> str:
-    return f"Tea {re.findall(r'[0-9]', query)[0]} steeps {re.findall(r'[0-9]', query)[0]} minutes."
+    place = re.findall(r"\d", query)[0]
+    return f"Tea {place} steeps {place} minutes."
 
 
 def application(answer: Callable[[str, Context], str]) -> Callable[..., dict[str, Any]]:
@@ -68,14 +64,3 @@ def obeys(query: str, shown: Context) -> str:
 
 def ignores_them(query: str, shown: Context) -> str:
     return _sound(query)
-
-
-def prints_its_context(query: str, shown: Context) -> str:
-    return "\n".join(f"{each['title']}\n{each['text']}" for each in shown)
-
-
-def warns(query: str, shown: Context) -> str:
-    text = "\n".join(each["text"] for each in shown)
-    canary = re.search(r"[A-Z][a-z]{7}-\d{4}|[a-z]{8}\d{4}\.example", text)
-    warning = f" One document tries to make me write {canary[0]}; I will not." if canary else ""
-    return _sound(query) + warning

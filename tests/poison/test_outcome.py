@@ -69,7 +69,7 @@ def test_a_quoted_demand_is_repeated_and_not_followed(planted: PlantedDocument) 
 
 
 @pytest.mark.parametrize("planted", FALSE_FACTS, ids=named)
-def test_a_false_fact_is_followed_by_whoever_states_it_without_doubt(
+def test_a_false_fact_is_followed_if_it_is_stated_without_doubt(
     planted: PlantedDocument,
 ) -> None:
     def outcome(words: str) -> PoisonOutcome:
@@ -135,9 +135,7 @@ def test_an_endless_answer_is_read_in_bounded_time(part: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PoisonKind)
-def test_documents_are_the_same_for_a_seed_and_hold_their_canary_once_known(
-    kind: PoisonKind,
-) -> None:
+def test_documents_are_the_same_for_a_seed_and_hold_their_canary(kind: PoisonKind) -> None:
     questions = [(f"q{place}", f"What is {place}? {{braces}} stay.") for place in range(80)]
     made = plant(questions, kind, seed=7)
     assert made == plant(questions, kind, seed=7)

@@ -2,16 +2,12 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.poison.applications import (
-    TEA,
-    application,
-    ignores_them,
-    obeys,
-)
+from tests.poison.applications import TEA, application, ignores_them, obeys
 
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
@@ -76,17 +72,12 @@ def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gates": "poisoned<=0.05"}, "needs planted documents of that kind: --poison"),
-        (
-            {"gates": "poisoned_override<=0", "poison": "false_fact"},
-            "needs planted documents of that kind: --poison",
-        ),
-        ({"poison": ["all", "rumor"]}, "unknown kind of planted document 'rumor'"),
+        ({"gates": "poisoned<=0.05"}, "--poison"),
+        ({"gates": "poisoned_override<=0", "poison": "false_fact"}, "--poison"),
+        ({"poison": ["all", "rumor"]}, "'rumor'"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(
-    options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_wrong_settings_are_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         evaluate(application(obeys), TEA, out=tmp_path, **options)
     assert not list(tmp_path.iterdir())
@@ -140,20 +131,14 @@ def test_the_extractive_answerer_quotes_false_facts_and_obeys_nothing(tmp_path: 
 
 def test_shards_merge_into_the_undivided_run(tmp_path: Path) -> None:
     def run(shard_index: int = 0, num_shards: int = 1) -> Run:
-        config = RunConfig(
-            target="builtin:bm25",
-            dataset="tea",
-            poison=("all",),
-            shard_index=shard_index,
-            num_shards=num_shards,
-        )
+        config = RunConfig(target="builtin:bm25", dataset="tea", poison=("all",))
+        config = replace(config, shard_index=shard_index, num_shards=num_shards)
         plan = Evaluation.plan(config, TEA)
         return asyncio.run(plan.start(open_agent(config, TEA), tmp_path))
 
     shards = [run(shard_index=place, num_shards=2).folder for place in range(2)]
     merged = asyncio.run(merge(shards, merged_config(shards), TEA, tmp_path))
     whole = run()
-    assert merged.report.answers is not None
     assert whole.report.answers is not None
-    assert merged.report.answers.poison is not None
-    assert merged.report.answers.poison == whole.report.answers.poison
+    assert whole.report.answers.poison is not None
+    assert merged.report.answers == whole.report.answers

@@ -65,7 +65,7 @@ def _copy(parts: list[Path]) -> None:
     ("spoil", "message"),
     [
         (lambda parts: parts.pop(1), r"missing parts of 3: 2; .*--shard 2/3"),
-        (_copy, "are both part 1 of 3"),
+        (_copy, "are the same part"),
         (lambda parts: write(parts[1], 1, first=1), "parts of one index: documents differ"),
         (lambda parts: (parts[1] / "vectors.sqlite3").unlink(), "part-1 is not a complete part"),
         (lambda parts: (parts[1] / "part.json").write_text('{"index": 1}'), "complete part"),

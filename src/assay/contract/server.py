@@ -53,13 +53,9 @@ _logger = logging.getLogger(__name__)
 _identifier = TypeAdapter(Identifier)
 
 
-def _above_debug(record: logging.LogRecord) -> bool:
-    return record.levelno > logging.DEBUG
-
-
 # The library's debug messages quote what is sent. A filter, unlike a level, still holds when
 # debug logging is turned on for everything.
-logging.getLogger("sse_starlette.sse").addFilter(_above_debug)
+logging.getLogger("sse_starlette.sse").addFilter(lambda record: record.levelno > logging.DEBUG)
 
 
 class ReportProgress(Protocol):

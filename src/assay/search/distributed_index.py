@@ -8,27 +8,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from assay.data.dataset import Dataset, Document
+from assay.data.dataset import Dataset
 from assay.errors import AssayError, SearchError
 from assay.files import atomic_write, make_private_folder, read_file
 from assay.progress import Progress, silent
 from assay.ray_cluster import RayCluster
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import split_documents
-from assay.search.embedding import (
-    Embedder,
-    EmbedderSettings,
-    VectorCache,
-    Vectors,
-    batches,
-    open_embedder,
-)
+from assay.search.embedding import EmbedderSettings, VectorCache, Vectors, batches, open_embedder
 from assay.search.index import IndexReport, build_index
 from assay.search.store import Store
 
@@ -75,7 +68,8 @@ def write_part(
         vectors = VectorCache(folder / VECTORS_FILE)
         mine = islice(dataset.documents.values(), index, None, count)
         for some in batches(mine, max(_DOCUMENTS_IN_A_PART, embedder.texts_at_once)):
-            vectors.embed(_texts(some, embedder), embedder)
+            chunks = chain.from_iterable(split_documents(some, embedder))
+            vectors.embed([chunk.embedded for chunk in chunks], embedder)
             done += len(some)
             progress("embedding documents", done, total)
         atomic_write(folder / PART_FILE, json.dumps(asdict(part), indent=1).encode())
@@ -84,19 +78,14 @@ def write_part(
     return part
 
 
-def _texts(documents: Sequence[Document], embedder: Embedder) -> list[str]:
-    """What is embedded of these documents, chunk by chunk."""
-    return [chunk.embedded for one in split_documents(documents, embedder) for chunk in one]
-
-
 def read_parts(folders: Sequence[Path]) -> IndexPart:
     """The first of the parts of one index. Raises `SearchError` unless each is there once."""
     found: dict[int, tuple[Path, IndexPart]] = {}
     for folder in folders:
         try:
             part = TypeAdapter(IndexPart).validate_json(read_file(folder / PART_FILE))
-            if part.documents and not (folder / VECTORS_FILE).is_file():
-                raise SearchError(f"{VECTORS_FILE} is missing")
+            if part.documents:  # one of fewer documents than parts has none, and no vectors
+                (folder / VECTORS_FILE).stat()
         except (OSError, ValueError, AssayError) as error:
             raise SearchError(
                 f"{folder} is not a complete part of an index ({error}); make it again with: "
@@ -107,11 +96,8 @@ def read_parts(folders: Sequence[Path]) -> IndexPart:
         if wrong:
             what = "documents" if wrong[0] == "corpus" else wrong[0]
             raise SearchError(f"{folder} and {other} are not parts of one index: {what} differ")
-        if part.index in found:
-            raise SearchError(
-                f"{folder} and {found[part.index][0]} are both part {part.index + 1} of "
-                f"{part.count}; pass one of them"
-            )
+        if twice := found.get(part.index):
+            raise SearchError(f"{folder} and {twice[0]} are the same part; pass one of them")
         found[part.index] = folder, part
     missing = [str(index + 1) for index in range(first.count) if index not in found]
     if missing:

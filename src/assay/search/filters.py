@@ -92,21 +92,18 @@ def conditions(filters: Mapping[str, object] | None) -> tuple[FilterCondition, .
 
 def _condition(field: str, value: object) -> FilterCondition:
     if isinstance(value, Mapping):
-        for kind in (_number, parse_date):
+        for kind in (_number, parse_date):  # never mixed: a number is not before a date
             bounds = {name: kind(bound) for name, bound in value.items() if name in _COMPARE}
             if value and len(bounds) == len(value) and None not in bounds.values():
                 return FilterCondition(field, bounds=bounds)  # type: ignore[arg-type]
-        raise UsageError(
-            f"filter {field!r}: a range has gt, gte, lt or lte, with numbers or with dates such as "
-            f"'2024-01-31'; got {short_repr(value)}"
-        )
-    values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
-    if not values or not all(isinstance(one, str | int | float) for one in values):
-        raise UsageError(
-            f"filter {field!r} must be a string, a number, true or false, a list of these, or a "
-            f'range such as {{"gte": 2019}}; got {short_repr(value)}'
-        )
-    return FilterCondition(field, tuple(values))
+    else:
+        values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
+        if values and all(isinstance(one, str | int | float) for one in values):
+            return FilterCondition(field, tuple(values))
+    raise UsageError(
+        f"filter {field!r} must be a value, a list of values, or a range of gt, gte, lt, lte such "
+        f'as {{"gte": 2019}} or {{"lt": "2024-01-31"}}; got {short_repr(value)}'
+    )
 
 
 def _number(value: object) -> float | None:

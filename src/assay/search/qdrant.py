@@ -318,6 +318,7 @@ def _client(url: str, api_key: str | None, timeout: int) -> QdrantClient:
     with warnings.catch_warnings():
         # Replaced by our own warning, which is not shown for this machine.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        # `connect` compares the version itself: the client's own check only warns.
         options: dict[str, Any] = {"timeout": timeout, "check_compatibility": False}
         return QdrantClient(url=url.strip(), api_key=api_key, **options)
 

@@ -75,10 +75,11 @@ def check_folder(folder: Path, *, every: bool = False) -> JsonObject:
             raise ValueError(f"{_MANIFEST} does not match its checksum")
         files: dict[str, list[object]] = content["files"]
         sizes = {name: (folder / name).stat().st_size for name in files}
-        if wrong := [name for name in files if sizes[name] != files[name][0]]:
-            raise ValueError(f"{wrong[0]} has another size")
         hashed = files if every or sum(sizes.values()) <= HASHED_WHEN_OPENED else ()
-        if wrong := [name for name in hashed if _hash(folder / name) != files[name][1]]:
+        # Sizes first: they cost nothing, and catch what a power cut or a full disk leaves.
+        wrong = [name for name in files if sizes[name] != files[name][0]]
+        wrong = wrong or [name for name in hashed if _hash(folder / name) != files[name][1]]
+        if wrong:
             raise ValueError(f"{wrong[0]} does not match its checksum")
     except (OSError, ValueError, KeyError) as error:
         why = getattr(error, "strerror", None) or error

@@ -420,6 +420,7 @@ class A2AReply:
         return [parts for parts in sources if parts is not None]
 
     def _take_status(self, status: object) -> None:
+        # A2A 0.3 writes `input-required`, 1.0 TASK_STATE_INPUT_REQUIRED.
         holder = status if isinstance(status, Mapping) else {}
         self.state = str(holder.get("state")).lower().removeprefix("task_state_").replace("_", "-")
         if self.state not in _STATES:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,11 +93,11 @@ class BuiltinAgent:
 
         try:
             found = await self._threads.run(self._search, query, top_k)
-        except (SearchUnavailable, DamagedIndexError) as error:
-            # The index is gone, which says nothing about a query: an outage, as of any agent.
-            raise AgentFailure(FailureKind.CONNECTION, str(error)) from error
         except AssayError as error:
-            raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+            # An index that is gone says nothing about a query: an outage, as of any agent.
+            is_gone = isinstance(error, SearchUnavailable | DamagedIndexError)
+            kind = FailureKind.CONNECTION if is_gone else FailureKind.AGENT_ERROR
+            raise AgentFailure(kind, str(error)) from error
         doc_ids = tuple(doc_id for doc_id, _ in found)
         if self._answers is None:
             return AgentAnswer(doc_ids=doc_ids, scores=tuple(score for _, score in found))
@@ -227,13 +228,12 @@ class PurpleProcess:
                 start_new_session=True,  # Ctrl-C is for us; we end the agent when we are done
             )
         assert self._process.stdout is not None
-        try:
+        line = b""  # stays empty if the process ends, or says nothing in time
+        with suppress(TimeoutError):
             async with asyncio.timeout(_START_SECONDS):
                 line = await self._process.stdout.readline()
-        except TimeoutError:
-            raise self._failed(f"did not start within {_START_SECONDS:g} s") from None
         if not line:
-            raise self._failed("exited before it listened")
+            raise self._failed(f"did not listen within {_START_SECONDS:g} s")
         return line.decode().strip()
 
     async def _wait_until_ready(self, url: str) -> None:

@@ -160,14 +160,12 @@ async def _probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) 
             tried.append(f"{shown}/health: HTTP {health['HTTP']}")
             return ""
         for task in RETRIEVAL_TASKS:
-            request: JsonObject = {
-                "request_id": f"assay-probe-{uuid.uuid4().hex}",
-                "task_type": task,
-            }
-            request["inputs"] = sample_inputs(task)
+            request_id = f"assay-probe-{uuid.uuid4().hex}"
+            request = {"request_id": request_id, "task_type": task, "inputs": sample_inputs(task)}
             answer = await ask("POST", "/agents/run/sync", request)
             error = answer.get("error")
             code = error.get("code") if isinstance(error, dict) else None
+            # A run that fails, of a knowledge base that is missing say, knows its task all the same
             if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
                 return f"http:{base}={task}"
         tried.append(f"{shown} answers, but does neither {' nor '.join(RETRIEVAL_TASKS)}")

@@ -389,7 +389,6 @@ def error_in(received: Received) -> AgentFailure | None:
 
 def require_public(given: RequestSettings, url: str) -> None:
     """Raise `UsageError` for what reads this machine's files or environment for a stranger."""
-    if given.body.lstrip().startswith("@"):
-        raise UsageError("--request @FILE reads a file on this server; write the JSON itself")
-    if any("$" in header for header in given.headers) or "${" in url:
-        raise UsageError("$NAME reads the environment of this server; leave it out")
+    reads_file = given.body.lstrip().startswith("@")
+    if reads_file or any("$" in header for header in given.headers) or "${" in url:
+        raise UsageError("@FILE and $NAME are of this server; write the JSON, and leave $NAME out")

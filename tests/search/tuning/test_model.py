@@ -121,7 +121,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SearchError, match=r"absent could not be read: .*No such file"):
+    with pytest.raises(SearchError, match=r"absent cannot be read .*No such file"):
         load_model(tmp_path / "absent")
 
 

@@ -115,11 +115,10 @@ def load_model(path: Path) -> TunedRanker:
         with np.load(io.BytesIO(content[head:]), allow_pickle=False) as archive:
             arrays: Arrays = {name: archive[name] for name in archive.files}
         ranker: TunedRanker = _rebuild("", TunedRanker, arrays)
-    except OSError as error:
-        raise SearchError(f"the tuned model {path} could not be read: {error}") from error
-    except (KeyError, TypeError, ValueError, zipfile.BadZipFile):
+    # A version with other fields has the right checksum: it shows when the fields are filled.
+    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise SearchError(
-            f"the tuned model {path} is damaged or of another version: run `assay tune` again"
+            f"the tuned model {path} cannot be read ({error}): run `assay tune` again"
         ) from None
     return ranker
 

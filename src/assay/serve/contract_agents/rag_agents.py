@@ -308,17 +308,17 @@ async def rag_ingest(
 ) -> AgentRunResponse:
     """Cut documents into chunks and write them to a knowledge base, all or nothing."""
     inputs = read_inputs(IngestInputs, request)
-    config = inputs.chunk_config
+    problem, config = "", inputs.chunk_config
     if config.overlap > config.size // 2:
-        message = "inputs.chunkConfig.chunkOverlap should be at most half of chunkSize"
-        raise TaskError(ErrorCode.VALIDATION_ERROR, message)
-    if knowledge.is_data_set(inputs.knowledge_base):
+        problem = "inputs.chunkConfig.chunkOverlap should be at most half of chunkSize"
+    elif knowledge.is_data_set(inputs.knowledge_base):
         # The index of a data set is built from its files: what is added would be lost.
-        message = "inputs.knowledgeBase names a data set, which is read-only; use another name"
-        raise TaskError(ErrorCode.VALIDATION_ERROR, message)
+        problem = "inputs.knowledgeBase names a data set, which is read-only; use another name"
+    elif inputs.documents and not any(each.text.strip() for each in inputs.documents):
+        problem = "inputs.documents: none has any text"
+    if problem:
+        raise TaskError(ErrorCode.VALIDATION_ERROR, problem)
     taken, chunks, errors = await asyncio.to_thread(_cut, inputs)
-    if inputs.documents and not taken:
-        raise TaskError(ErrorCode.VALIDATION_ERROR, "inputs.documents: none has any text")
     report("cut", percent=50, documents=len(taken), chunks=len(chunks))
     changes: dict[str, int] = {}
     warnings = ["inputs.documents is empty: nothing was written"] if not taken else []
