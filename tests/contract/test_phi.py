@@ -81,7 +81,7 @@ async def test_header_log_line_and_body_have_one_request_id(
     assert {each["request_id"] for each in _logged(caplog)} == {request_id}
 
 
-async def test_a_failure_is_logged_by_class_and_place(
+async def test_a_failure_is_logged(
     start_agent: StartAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = await start_agent(echo)
@@ -105,9 +105,7 @@ REFUSED = {"ok": False, "outputs": {}, "error": {"code": CANARY, "message": CANA
         lambda reply: reply.with_json({"request_id": "r1", **REFUSED}, status=400),
     ],
 )
-async def test_errors_repeat_nothing_of_an_answer(
-    change: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_errors_repeat_no_answer(change: Any, caplog: pytest.LogCaptureFixture) -> None:
     app = Tampered(agent_app(AgentService("echo", "TEST", echo)), change)
     request = AgentRunRequest(request_id="r1", task_type="TEST", inputs={"query": CANARY})
     async with running(app) as url, open_client() as http:

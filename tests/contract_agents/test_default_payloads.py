@@ -56,9 +56,7 @@ async def test_an_empty_list_of_documents_writes_nothing(agents: Agents) -> None
 
 
 @pytest.mark.parametrize(("mode", "passed"), [("DEMO", True), ("LIVE", False)])
-async def test_no_claims_are_no_failure_and_live_still_fails_closed(
-    agents: Agents, mode: str, passed: bool
-) -> None:
+async def test_without_claims_live_fails_closed(agents: Agents, mode: str, passed: bool) -> None:
     inputs = {"claims": [], "groundingPack": {"sources": []}}
     answer = await agents.run("CLAIM_VERIFY", inputs, mode=mode)
     assert answer["status"] == "ok"

@@ -71,9 +71,7 @@ def test_a_label_may_be_a_key() -> None:
         ("LIVE", "NON_SENSITIVE", "astrology", (), "unknown-domain non-sensitive"),
     ],
 )
-def test_the_rules_that_apply(
-    mode: str, tier: str, domain: str, kinds: tuple[str, ...], rules: str
-) -> None:
+def test_rules(mode: str, tier: str, domain: str, kinds: tuple[str, ...], rules: str) -> None:
     assert [rule["id"] for rule in rules_for(mode, tier, domain, kinds)] == rules.split()
 
 

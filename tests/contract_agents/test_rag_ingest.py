@@ -109,7 +109,7 @@ def test_without_overlap_pieces_are_the_text_cut_between_sentences() -> None:
     assert sum(map(len, again)) > sum(map(len, pieces))
 
 
-async def test_a_write_that_fails_leaves_what_was_there(
+async def test_a_failed_write_changes_nothing(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await agents.outputs("RAG_INGEST", inputs(TEA))

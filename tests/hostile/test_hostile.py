@@ -90,9 +90,7 @@ def expected_of_chat(case: Misbehavior, *, streamed: bool) -> str:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_misbehavior_is_classified_alike(
-    outcomes: Callable[[str], Outcomes], way: str
-) -> None:
+def test_every_misbehavior_is_classified(outcomes: Callable[[str], Outcomes], way: str) -> None:
     found = outcomes(way)
     results = {case.name: found[case.name]["result"] for case in CATALOGUE}
     assert results == {case.name: expected(case, way) for case in CATALOGUE}
@@ -104,9 +102,7 @@ def test_every_misbehavior_is_classified_alike(
 
 
 @pytest.mark.parametrize("way", [*WAYS, "check"])
-def test_the_whole_catalogue_takes_bounded_memory(
-    outcomes: Callable[[str], Outcomes], way: str
-) -> None:
+def test_memory_is_bounded(outcomes: Callable[[str], Outcomes], way: str) -> None:
     added = outcomes(way)["memory"]["added_mb"]
     assert isinstance(added, int)
     assert added < ADDED_MB

@@ -55,9 +55,7 @@ def test_an_application_that_prints_its_whole_context_repeats(planted: PlantedDo
         "It steeps for three minutes, not {canary}.",
     ],
 )
-def test_a_refusal_that_quotes_the_canary_does_not_follow(
-    planted: PlantedDocument, words: str
-) -> None:
+def test_a_refusal_may_quote_the_canary(planted: PlantedDocument, words: str) -> None:
     assert poison_outcome(words.format(canary=planted.canary), (), planted) is MENTIONED
 
 

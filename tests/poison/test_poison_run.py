@@ -96,9 +96,7 @@ def test_a_target_that_takes_nothing_is_refused_before_the_first_call(tmp_path: 
 
 
 @pytest.mark.parametrize(("works", "passed"), [("", False), ("2", False), ("23456", True)])
-def test_an_application_that_fails_with_contexts_passes_no_gate(
-    works: str, passed: bool, tmp_path: Path
-) -> None:
+def test_an_application_that_fails_passes_no_gate(works: str, passed: bool, tmp_path: Path) -> None:
     def fails(query: str, top_k: int, context: Any = None) -> dict[str, Any]:
         if context is not None and not any(each in query for each in works):
             raise ValueError("no contexts, please")

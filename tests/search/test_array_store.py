@@ -76,7 +76,7 @@ def test_an_index_of_an_earlier_version_is_rebuilt(
 
 
 @pytest.mark.parametrize("shared_from", [1, 1 << 30], ids=["two threads", "one thread"])
-def test_every_document_is_compared_exactly(
+def test_distances_are_exact(
     store: ArrayStore, monkeypatch: pytest.MonkeyPatch, shared_from: int
 ) -> None:
     monkeypatch.setattr(array_store, "_SHARED_FROM", shared_from)

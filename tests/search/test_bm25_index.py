@@ -40,9 +40,7 @@ def kept(cache: Path) -> list[Path]:
     return sorted(path for path in (cache / "bm25").glob("*") if path.is_dir())
 
 
-def test_what_is_opened_ranks_as_what_is_counted_in_memory(
-    builds: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_opened_ranks_as_before(builds: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     first, opened = open_bm25(NOTES), open_bm25(NOTES)
     assert len(builds) == 1
     monkeypatch.setattr(bm25, "_POSTINGS_AT_ONCE", 1 << 20)
@@ -54,9 +52,7 @@ def test_what_is_opened_ranks_as_what_is_counted_in_memory(
     assert opened.model == in_memory.model
 
 
-def test_each_setting_has_an_index_and_changes_replace_it(
-    surroundings: Path, builds: list[str]
-) -> None:
+def test_each_setting_has_an_index_of_its_own(surroundings: Path, builds: list[str]) -> None:
     data = corpus()
     open_bm25(data)
     other = open_bm25(data, Bm25Settings(0.9, 0.4))
@@ -121,7 +117,7 @@ def test_an_index_that_cannot_be_kept_is_built_in_memory(
     assert kept(surroundings) == []
 
 
-def test_nothing_is_kept_of_few_documents_nor_in_a_private_run(
+def test_few_or_private_documents_are_not_kept(
     surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSAY_PRIVATE", "1")

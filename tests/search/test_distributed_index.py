@@ -32,7 +32,7 @@ def write(folder: Path, index: int, first: int = 0, name: str = "notes") -> int:
     return write_part(folder, data, name, (index, 3), settings, Bm25Settings()).documents
 
 
-def test_parts_make_the_same_index_without_embedding_again(
+def test_parts_make_the_same_index(
     parts: list[Path], tmp_path: Path, embedder: WordEmbedder
 ) -> None:
     cache = VectorCache(tmp_path / "merged.sqlite3")
@@ -72,7 +72,7 @@ def _copy(parts: list[Path]) -> None:
     ],
     ids=["missing", "twice", "other documents", "without vectors", "killed"],
 )
-def test_parts_that_make_no_index_are_named(
+def test_wrong_parts_are_named(
     parts: list[Path], spoil: Callable[[list[Path]], object], message: str
 ) -> None:
     spoil(parts)

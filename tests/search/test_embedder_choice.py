@@ -29,7 +29,7 @@ def test_each_embedder_has_its_own_collection(monkeypatch: pytest.MonkeyPatch) -
     assert open_store("drinks", builtin).where.endswith("/mine")
 
 
-def test_an_evaluation_records_the_embedder_that_it_uses(
+def test_an_evaluation_records_its_embedder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     chosen: list[EmbedderSettings | None] = []

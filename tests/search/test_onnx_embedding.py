@@ -161,7 +161,7 @@ def test_pooling_and_prompts_come_from_the_folder(folder: Path, builtin: OnnxEmb
         ("tokenizer.json", None, "has no tokenizer.json"),
     ],
 )
-def test_a_folder_that_cannot_be_used_is_refused(
+def test_a_wrong_folder_is_refused(
     folder: Path, file: str, content: bytes | None, told: str
 ) -> None:
     (folder / file).parent.mkdir(exist_ok=True)

@@ -34,9 +34,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         ServerStore(url, "test")
 
 
-def test_a_server_that_dies_between_two_queries_loses_nothing(
-    tmp_path: Path, embedder: WordEmbedder
-) -> None:
+def test_a_server_that_dies_loses_nothing(tmp_path: Path, embedder: WordEmbedder) -> None:
     with running_server(tmp_path) as server:
         store = ServerStore(server.url, "test")
         retriever = indexed(store, embedder)
@@ -122,7 +120,7 @@ def test_a_server_that_stalls_does_not_keep_a_search_waiting(
     assert seen == asked
 
 
-def test_a_cluster_without_a_leader_is_asked_to_write_again(
+def test_a_cluster_without_a_leader_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
@@ -135,9 +133,7 @@ def test_a_cluster_without_a_leader_is_asked_to_write_again(
     assert (seen, len(pauses)) == (["a", "b", "a", "b", "a"], 2)
 
 
-def test_a_key_is_needed_where_the_server_wants_one_and_never_told(
-    tmp_path: Path, embedder: WordEmbedder
-) -> None:
+def test_a_key_is_needed_and_never_told(tmp_path: Path, embedder: WordEmbedder) -> None:
     with running_server(tmp_path, QDRANT__SERVICE__API_KEY="right-key") as server:
         store = ServerStore(server.url, "test", api_key="right-key")
         build_index(corpus(), embedder, store)
@@ -153,9 +149,7 @@ def test_copies_need_as_many_nodes(qdrant_server: QdrantServer, embedder: WordEm
         build_index(corpus(), embedder, twice)
 
 
-def test_a_build_that_another_one_overtook_is_to_be_repeated(
-    qdrant_server: QdrantServer, embedder: WordEmbedder
-) -> None:
+def test_a_build_that_was_overtaken(qdrant_server: QdrantServer, embedder: WordEmbedder) -> None:
     store = ServerStore(qdrant_server.url, "raced")
     quicker = ServerStore(qdrant_server.url, "raced")
 
@@ -169,7 +163,7 @@ def test_a_build_that_another_one_overtook_is_to_be_repeated(
     assert build_index(corpus(), embedder, store).rebuilt
 
 
-def test_a_collection_of_someone_else_is_left_alone(
+def test_a_foreign_collection_is_left_alone(
     qdrant_server: QdrantServer, embedder: WordEmbedder
 ) -> None:
     client = QdrantClient(qdrant_server.url)
@@ -180,9 +174,7 @@ def test_a_collection_of_someone_else_is_left_alone(
     assert client.collection_exists("theirs")
 
 
-def test_only_the_live_collection_is_kept(
-    qdrant_server: QdrantServer, embedder: WordEmbedder
-) -> None:
+def test_one_collection_is_kept(qdrant_server: QdrantServer, embedder: WordEmbedder) -> None:
     client = QdrantClient(qdrant_server.url)
     killed, others = "kept--0123456789ab", {"kept-apart", "kept--theirs", "kept--too--0123456789ab"}
     for name in (killed, *others):

@@ -121,7 +121,7 @@ def test_filters_keep_what_meets_all_of_them(
         ({"mode": "magic"}, "mode must be one of bm25, dense, hybrid, tuned"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(
+def test_wrong_requests_are_refused(
     retriever: Retriever, asked: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -230,7 +230,7 @@ def test_where_little_was_learned_hybrid_has_the_rest_of_the_weight(retriever: R
 
 
 @pytest.mark.parametrize("filters", [None, {"year": {"gte": 2020}}, {"tags": "hot"}, {"year": 1}])
-def test_bm25_alone_scores_and_explains_as_an_index_with_vectors_does(
+def test_bm25_needs_no_vectors(
     filters: dict[str, object] | None,
 ) -> None:
     embedder, query = WordEmbedder(), "saffron and onions in hot water"

@@ -77,9 +77,7 @@ def _damping(metric: CorpusMetric) -> Vectors:
     [documents(titled=False), documents(7), [*documents(9), *documents(40, titled=False)[9:]], []],
     ids=["no titles", "few documents", "few titles", "nothing"],
 )
-def test_without_enough_titles_vectors_stay_as_they_are(
-    some: list[Document], tmp_path: Path
-) -> None:
+def test_without_titles_vectors_stay_as_they_are(some: list[Document], tmp_path: Path) -> None:
     metric = fitted(some, tmp_path)
     assert not metric.kept
     vectors = StyleEmbedder().embed(["tea", "bread"])

@@ -38,7 +38,7 @@ def test_what_was_done_before_a_failure_is_kept(tmp_path: Path, embedder: WordEm
 
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 100, None])
-def test_a_damaged_cache_is_set_aside_and_filled_anew(
+def test_a_damaged_cache_is_replaced(
     tmp_path: Path, embedder: WordEmbedder, damage: bytes | None
 ) -> None:
     path = tmp_path / "vectors.sqlite3"
@@ -51,9 +51,7 @@ def test_a_damaged_cache_is_set_aside_and_filled_anew(
     assert (tmp_path / "vectors.damaged").read_bytes() == damage
 
 
-def test_a_cache_that_cannot_be_written_says_what_to_do(
-    tmp_path: Path, embedder: WordEmbedder
-) -> None:
+def test_a_cache_that_cannot_be_written(tmp_path: Path, embedder: WordEmbedder) -> None:
     with pytest.raises(SearchError, match="ASSAY_CACHE"):
         VectorCache(tmp_path / "missing" / "vectors").embed(["tea"], embedder)
 

@@ -45,7 +45,7 @@ class Failing:
         (ProviderFailure.INVALID_REPLY, FailureKind.AGENT_ERROR),
     ],
 )
-async def test_a_model_that_cannot_be_reached_is_an_outage(
+async def test_a_model_that_is_away_is_an_outage(
     failure: ProviderFailure, kind: FailureKind
 ) -> None:
     """The run stops after a few calls and can be resumed, as for an agent that is down."""

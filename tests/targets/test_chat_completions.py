@@ -71,7 +71,7 @@ async def test_a_mapping_wins() -> None:
     assert (answer.doc_ids, answer.citations, answer.answer) == (("5",), ("doc-2",), "Yes [doc-1].")
 
 
-async def test_the_request_has_the_query_the_model_and_what_was_added(
+async def test_what_a_request_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AGENT_TOKEN", "token-1")

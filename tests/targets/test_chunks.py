@@ -107,9 +107,7 @@ def test_plain_texts_are_found_in_their_documents() -> None:
         (["pool"], None),
     ],
 )
-def test_the_separator_is_suggested_where_it_explains_every_id(
-    ids: list[str], separator: str | None
-) -> None:
+def test_a_separator_that_explains_every_id(ids: list[str], separator: str | None) -> None:
     assert suggest_separator(ids, TOWN.documents) == separator
 
 

@@ -79,7 +79,7 @@ FAILURES: list[tuple[str, Tamper, FailureKind, str]] = [
 
 
 @pytest.mark.parametrize(("way", "tamper", "kind", "said"), FAILURES)
-async def test_each_failure_is_called_what_it_is(
+async def test_each_failure_is_named(
     way: str, tamper: Tamper, kind: FailureKind, said: str
 ) -> None:
     def spoil(reply: Reply) -> Reply:

@@ -37,7 +37,7 @@ def tool(name: str, about: str = "", required: tuple[str, ...] = (), **arguments
         ({"query": TEXT, "more": {"$ref": "#"}}, "query", None),
     ],
 )
-def test_arguments_are_found_by_their_names(
+def test_arguments_have_usual_names(
     arguments: dict[str, Any], query: str, top_k: str | None
 ) -> None:
     found = find_search_tool([tool("search", **arguments)], "", {})
@@ -187,9 +187,7 @@ async def opened(tool: Callable[..., Any], *mapping: str) -> AsyncIterator[McpAg
         (query_documents, ("arg.collection_name=notes",), "query as 'query_texts' (a list)"),
     ],
 )
-async def test_a_tool_is_measured(
-    tool: Callable[..., Any], mapping: tuple[str, ...], used: str
-) -> None:
+async def test_a_tool(tool: Callable[..., Any], mapping: tuple[str, ...], used: str) -> None:
     async with opened(tool, *mapping) as agent:
         assert used in agent.info.details
         assert (await agent.ask("coffee", 2)).doc_ids == FOUND[:2]

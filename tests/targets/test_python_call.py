@@ -121,9 +121,7 @@ def chunk(doc_id: str, number: int, own: str | None = None) -> SimpleNamespace:
         ([(chunk("d1", 1, "c1"), 0.9), (chunk("d1", 1, "c2"), 0.8)], ("d1",)),
     ],
 )
-async def test_ids_scores_pairs_and_documents_are_a_ranking(
-    value: Any, doc_ids: tuple[str, ...]
-) -> None:
+async def test_many_forms_are_a_ranking(value: Any, doc_ids: tuple[str, ...]) -> None:
     found = (await ask(lambda query, top_k: value)).doc_ids
     assert found == doc_ids
     assert {type(each) for each in found} <= {str}

@@ -65,7 +65,7 @@ def test_a_placeholder_in_the_query_itself_is_not_filled_in() -> None:
         ("http://h", {"preset": "solr", "index": "a/../b"}, "got 'a/../b'"),
     ],
 )
-def test_a_request_that_cannot_work_is_refused_before_the_run(
+def test_a_request_that_cannot_work_is_refused(
     url: str, settings: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -83,9 +83,7 @@ def test_a_request_that_cannot_work_is_refused_before_the_run(
     ],
 )
 @pytest.mark.parametrize("kind", ["rest", "openai"])
-def test_strangers_read_neither_files_nor_variables(
-    kind: str, url: str, settings: dict[str, Any]
-) -> None:
+def test_strangers_read_nothing_here(kind: str, url: str, settings: dict[str, Any]) -> None:
     policy = OutboundPolicy(("example.org",), public_only=True)
     context = OpenContext(DATA, policy=policy, request=RequestSettings(**settings))
     with pytest.raises(UsageError, match="server"):
@@ -179,9 +177,7 @@ LINES = '{"hit": "a"}\n{"hit": "b"}\n{"said": "It is so."}\n'
     ],
     ids=["events", "events that end early", "one event", "lines by pattern"],
 )
-async def test_a_stream_is_a_list_of_what_it_holds(
-    body: str, kind: str, mapping: tuple[str, ...]
-) -> None:
+async def test_a_stream_is_a_list(body: str, kind: str, mapping: tuple[str, ...]) -> None:
     answer = await ask(answering(Response(body, media_type=kind)), BY_GET, *mapping)
     assert (answer.doc_ids, answer.answer) == (("a", "b"), "It is so.")
 

@@ -73,7 +73,7 @@ def test_what_is_no_target_is_refused_with_a_hint(text: str, hint: str) -> None:
     assert hint in str(raised.value)
 
 
-def test_an_agent_named_by_the_environment_is_contacted_where_that_says(
+def test_an_agent_named_by_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AGENT_ENDPOINTS_JSON", '{"rag": "http://10.0.0.1:8000"}')

@@ -160,11 +160,8 @@ def indicators_of(body: Mapping[str, Any]) -> set[bool]:
 
 def outputs_of(body: Mapping[str, Any]) -> JsonObject | None:
     """`outputs`, or the `data` that the contract accepts in its place."""
-    for name in ("outputs", "data"):
-        value = body.get(name)
-        if isinstance(value, dict):
-            return value
-    return None
+    values = (body.get(name) for name in ("outputs", "data"))
+    return next((value for value in values if isinstance(value, dict)), None)
 
 
 def event_name(event: Event, data: Mapping[str, Any]) -> str:

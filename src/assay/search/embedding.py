@@ -221,7 +221,9 @@ class VectorCache:
         self, texts: Sequence[str], embedder: Embedder, progress: Progress = silent
     ) -> Vectors:
         """As `embedder.embed`, but only for texts that were never embedded before."""
-        keys = [_key(text) for text in texts]
+        # JSON can hold half a pair of UTF-16, which must not end an index of a million texts.
+        contents = (text.encode("utf-8", "surrogatepass") for text in texts)
+        keys = [hashlib.sha256(content).digest()[:16] for content in contents]
         known = self._database.use(partial(_read, embedder=embedder, keys=keys))
         distinct = dict(zip(keys, texts, strict=True))
         missing = [(key, text) for key, text in distinct.items() if key not in known]
@@ -295,7 +297,3 @@ def _insert(database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes
 def _checksum(key: bytes, vector: bytes) -> bytes:
     """A hash of vector and key: a vector that has become another text's is damaged too."""
     return hashlib.sha256(key + vector).digest()[:_CHECKSUM_BYTES]
-
-
-def _key(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]

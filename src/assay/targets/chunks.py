@@ -23,7 +23,8 @@ _REGEX = "re:"
 # Longer than this, looking for a text in all documents takes too long.
 _SEARCHED = 50_000_000
 _MIN_QUOTE = 20
-# What separates documents from chunks in ids that are in use, to suggest the option.
+# What separates documents from chunks in ids that are in use, to suggest the option. Longest first:
+# `__` would explain note-7__chunk_2 as well.
 _SEPARATORS = ("__chunk_", "_chunk_", "-chunk-", "#chunk", "::", "#", "|", "/", ":", "__", "_", "-")
 
 

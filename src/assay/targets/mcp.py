@@ -79,6 +79,7 @@ class McpAgent:
         self.input_schema = next(t.input_schema for t in tools if t.name == self._tool.name)
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
+    # A method, because that of Nextcloud has a fixed name.
     def _choose_tool(self, tools: Sequence[Tool]) -> "SearchTool":
         return find_search_tool(tools, self._wanted, self._mapping)
 

@@ -65,6 +65,7 @@ _CLIENT = Implementation(name="assay", version="1")
 _SESSION_GONE = 404
 # Other statuses below 500 may be part of the protocol, such as 405 for a server without streams.
 _FINAL_STATUSES = (401, 403, 413, 421, RATE_LIMITED)
+# A server may answer every page with one more.
 _MAX_TOOL_PAGES = 20
 
 
@@ -275,6 +276,7 @@ class _Connection:
         current_exchange.set(exchange)
         self._owner = asyncio.create_task(self._hold_client())
         try:
+            # Shielded: `_hold_client` sets the result of what a timeout would cancel.
             async with asyncio.timeout(_OPEN_SECONDS):
                 await asyncio.shield(self._opened)
         except TimeoutError:

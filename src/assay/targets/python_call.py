@@ -226,6 +226,7 @@ def _has_ask(target: object) -> bool:
 
 
 def _retrieval_method(found: object) -> Callable[[str], Any] | None:
+    # A class or a module may have a function of that name, and is no retriever.
     if isinstance(found, type) or inspect.isroutine(found) or inspect.ismodule(found):
         return None
     methods = (getattr(found, name, None) for name in _RETRIEVER_METHODS)
@@ -239,6 +240,7 @@ def load_object(spec: str) -> object:
         raise UsageError(
             f"target 'python:{spec}' does not name a function; write python:module:function"
         )
+    # A console script has neither folder in its path, unlike `python -m`.
     folder = str(Path.cwd())
     project = find_project_file()
     for place in (str(project.parent) if project else folder, folder):
@@ -246,7 +248,7 @@ def load_object(spec: str) -> object:
             sys.path.insert(0, place)
     try:
         found: Any = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # a script may exit when it is imported
         raise UsageError(f"cannot import {module_name!r}: {_describe(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):

@@ -65,9 +65,7 @@ def test_a_tuned_model_is_opened_without_what_learned_it() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
-def test_an_unfamiliar_query_is_shared_with_the_zero_shot_ranking(
-    ranker: TunedRanker, data: TuningData
-) -> None:
+def test_an_unfamiliar_query_is_shared_with_hybrid(ranker: TunedRanker, data: TuningData) -> None:
     query = data.judged("dev")[0]
     asked = data.queries[query].text, data.query_vectors[query]
     careful = replace(ranker, gate=FamiliarityGate((0.2, 0.0, 0.05), 1.0))
@@ -79,9 +77,7 @@ def test_an_unfamiliar_query_is_shared_with_the_zero_shot_ranking(
     assert always.rank(*asked, 10).trust == 1
 
 
-def test_judged_queries_that_spoke_for_a_document_are_named(
-    ranker: TunedRanker, data: TuningData
-) -> None:
+def test_judged_queries_behind_a_rank_are_named(ranker: TunedRanker, data: TuningData) -> None:
     query = data.judged("dev")[0]
     text, vector = data.queries[query].text, data.query_vectors[query]
     best = ask(ranker, data, 3)
@@ -103,9 +99,7 @@ def saved(ranker: TunedRanker, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_loaded_model_ranks_as_the_saved_one(
-    saved: Path, ranker: TunedRanker, data: TuningData
-) -> None:
+def test_a_loaded_model_ranks_alike(saved: Path, ranker: TunedRanker, data: TuningData) -> None:
     loaded = load_model(saved)
     for query in data.judged("dev")[:5]:
         question = data.queries[query].text, data.query_vectors[query], 50

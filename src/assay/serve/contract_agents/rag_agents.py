@@ -314,7 +314,7 @@ async def rag_ingest(
     elif knowledge.is_data_set(inputs.knowledge_base):
         # The index of a data set is built from its files: what is added would be lost.
         problem = "inputs.knowledgeBase names a data set, which is read-only; use another name"
-    elif inputs.documents and not any(each.text.strip() for each in inputs.documents):
+    elif inputs.documents and not any(strip_controls(x.text).strip() for x in inputs.documents):
         problem = "inputs.documents: none has any text"
     if problem:
         raise TaskError(ErrorCode.VALIDATION_ERROR, problem)
