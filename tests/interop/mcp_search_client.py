@@ -6,25 +6,23 @@ import json
 import sys
 
 
-async def with_fastmcp(url: str, query: str) -> list[str]:
+async def with_fastmcp(url: str, asked: dict[str, str]) -> str:
     from fastmcp import Client
 
     async with Client(url) as client:
-        result = await client.call_tool("search", {"query": query, "top_k": 3})
-    return [hit["doc_id"] for hit in json.loads(result.content[0].text)["results"]]
+        return (await client.call_tool("search", asked)).content[0].text
 
 
-async def with_langchain(url: str, query: str) -> list[str]:
+async def with_langchain(url: str, asked: dict[str, str]) -> str:
     from langchain_mcp_adapters.client import MultiServerMCPClient
 
     client = MultiServerMCPClient({"tool": {"url": url, "transport": "streamable_http"}})
     (tool,) = await client.get_tools()
-    result = await tool.ainvoke({"query": query, "top_k": 3})
-    text = result if isinstance(result, str) else result[0]["text"]
-    return [hit["doc_id"] for hit in json.loads(text)["results"]]
+    result = await tool.ainvoke(asked)
+    return result if isinstance(result, str) else result[0]["text"]
 
 
-async def with_mcp(url: str, query: str) -> list[str]:
+async def with_mcp(url: str, asked: dict[str, str]) -> str:
     from mcp import ClientSession
     from mcp.client.streamable_http import streamablehttp_client
 
@@ -33,9 +31,10 @@ async def with_mcp(url: str, query: str) -> list[str]:
         ClientSession(read, write) as session,
     ):
         await session.initialize()
-        result = await session.call_tool("search", {"query": query, "top_k": 3})
-    return [hit["doc_id"] for hit in json.loads(result.content[0].text)["results"]]
+        return (await session.call_tool("search", asked)).content[0].text
 
 
 kinds = {"fastmcp": with_fastmcp, "langchain": with_langchain, "mcp-1.8": with_mcp}
-print(json.dumps(asyncio.run(kinds[sys.argv[1]](*sys.argv[2:]))))
+kind, address, query = sys.argv[1:]
+found = asyncio.run(kinds[kind](address, {"query": query, "top_k": 3}))
+print(json.dumps([hit["doc_id"] for hit in json.loads(found)["results"]]))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,10 @@ pytestmark = pytest.mark.skipif(not SERVERS, reason="set ASSAY_MCP_SERVERS: get-
 
 
 async def found_by(kind: str, url: str, query: str) -> list[str]:
-    libraries = Path(SERVERS, kind)  # each needs another version of the MCP library
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(CLIENT),
-        kind,
-        url,
-        query,
-        env={**os.environ, "PYTHONPATH": str(libraries)},
-        stdout=asyncio.subprocess.PIPE,
-    )
+    # Each needs another version of the MCP library.
+    environment = {**os.environ, "PYTHONPATH": str(Path(SERVERS, kind))}
+    command = (sys.executable, str(CLIENT), kind, url, query)
+    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE)
     out, _ = await process.communicate()
     return list(json.loads(out))
 
