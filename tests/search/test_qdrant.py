@@ -23,9 +23,10 @@ from assay.search.qdrant import FailoverClient, ServerStore, connect
 from assay.search.retriever import Retriever
 
 
-def test_nobody_at_the_address_is_told_with_what_to_do() -> None:
+def test_nobody_at_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
     with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not respond.*QDRANT_URL"):
-        ServerStore("http://127.0.0.1:9", "test")
+        index.open_store("test", WordEmbedder())
 
 
 @pytest.mark.parametrize("url", ["localhost:6333", "ftp://host", "http://", "http://host:port"])

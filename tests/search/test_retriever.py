@@ -66,7 +66,7 @@ def test_scores_are_from_0_to_1_best_first(retriever: Retriever, mode: Mode) -> 
     assert all(0 <= score <= 1 for score in scores)
     assert len({hit.doc_id for hit in hits}) == len(hits) > 2
     if mode != "tuned":
-        assert retriever.search("water and onions in the soup", 2, mode=mode) == hits[:2]
+        assert retriever.search("water", 2, mode=mode) == retriever.search("water", mode=mode)[:2]
 
 
 @pytest.mark.parametrize("mode", MODES[:-1])
