@@ -88,18 +88,15 @@ def fresh(folder: Path, runs: Path) -> Path:
 
 
 def verbs(runs: Path) -> Iterator[tuple[str, ...]]:
-    out = ("--runs", str(runs))
-    yield ("runs", *out)
-    yield ("runs", "--json", *out)
-    yield ("report", "b", *out)
-    yield ("report", "b", "--json", *out)
-    yield ("report", "b", "--html", str(runs / "page.html"), *out)
-    yield ("compare", "a", "b", *out)
-    yield ("compare", "b", "a", "--html", str(runs / "page.html"), *out)
-    yield ("export", "b", "--format", "jsonl", "--runs", str(runs))
+    html = ("--html", str(runs / "page.html"))
+    for verb in (
+        *(("runs",), ("runs", "--json"), ("report", "b"), ("report", "b", "--json")),
+        *(("report", "b", *html), ("compare", "a", "b"), ("compare", "b", "a", *html)),
+        *(("export", "b", "--format", "jsonl"), ("merge", "b")),
+        ("eval", "--resume", "b", "--retries", "0"),
+    ):
+        yield (*verb, "--runs", str(runs))
     yield ("audit", str(runs / "b" / "report.json"), "--dataset", "tiny")
-    yield ("merge", "b", *out)
-    yield ("eval", "--resume", "b", "--retries", "0", *out)
 
 
 def outcome(arguments: tuple[str, ...]) -> str:
@@ -112,10 +109,8 @@ def outcome(arguments: tuple[str, ...]) -> str:
             return f"error: {error}"
         except click.exceptions.Exit:
             pass
-    stdout.flush()
-    buffer = stdout.buffer
-    assert isinstance(buffer, io.BytesIO)
-    return buffer.getvalue().decode() + stderr.getvalue()
+    stdout.seek(0)
+    return stdout.read() + stderr.getvalue()
 
 
 def pages(runs: Path) -> list[int]:
@@ -145,7 +140,7 @@ def change(value: Any, place: tuple[Any, ...], new: Any, *, delete: bool) -> Non
         value[place[-1]] = new
 
 
-def survives(folder: Path, runs: Path) -> None:
+def survives(runs: Path) -> None:
     for arguments in verbs(runs):
         outcome(arguments)
     assert max(pages(runs)) < 500
@@ -184,30 +179,28 @@ def test_no_key_is_lost_or_replaced_and_no_file_cut_to_a_traceback(
         lines[number] = json.dumps(value)
         content = "\n".join(lines) + "\n"
     file.write_text(content)
-    survives(folder, runs)
+    survives(runs)
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "message"),
+    ("name", "place"),
     [
-        ("report.json", ("summary", "total_queries"), "summary.total_queries: Field required"),
-        ("report.json", ("per_query_results", 0, "query_id"), "row 1: query_id: Field required"),
-        ("comparison.json", ("metrics",), "metrics: Field required; delete it, or recreate it"),
-        ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; restore it"),
+        ("report.json", ("summary", "total_queries")),
+        ("report.json", ("per_query_results", 0, "query_id")),
+        ("comparison.json", ("metrics",)),
+        ("run.json", ("dataset", "fingerprint")),
     ],
 )
-def test_damage_is_named_by_file_and_place_with_a_remedy(
-    folder: Path, runs: Path, name: str, place: tuple[Any, ...], message: str
+def test_damage_is_named_by_file_and_place(
+    folder: Path, runs: Path, name: str, place: tuple[Any, ...]
 ) -> None:
     run = fresh(folder, runs)
     value = json.loads((run / name).read_text())
     change(value, place, None, delete=True)
     (run / name).write_text(json.dumps(value))
     read = RunFolder(run).read_config if name == "run.json" else RunFolder(run).validate
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError, match=rf"{name} is damaged: .*{place[-1]}: Field required"):
         read()
-    assert f"{run / name} is damaged: " in str(caught.value)
-    assert message in str(caught.value)
 
 
 @pytest.mark.timeout(60)
@@ -231,7 +224,7 @@ def test_a_pipe_in_place_of_a_file_blocks_no_verb_and_no_page(
     if verb:
         said = outcome((*verb, "--runs", str(runs)))
         assert f"{run / name}: cannot be read: it is not a regular file" in said
-    survives(folder, runs)
+    survives(runs)
 
 
 def test_a_link_in_a_run_leads_no_writer_to_another_file(folder: Path, runs: Path) -> None:

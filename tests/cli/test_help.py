@@ -76,7 +76,6 @@ def test_the_list_of_verbs_begins_their_help_which_names_no_python_types() -> No
         (("evla",), "'eval'"),
         (("serve", "grean"), "'green'"),
         (("eval", "builtn:bm25", "--dataset", "notes"), "'builtin:bm25'"),
-        (("eval", "bm25", "--dataset", "notes"), "'builtin:bm25'"),
         (("eval", "builtin:bm25", "--dataset", "queries.cvs"), "'queries.csv'"),
         (("eval", "builtin:bm25", "--dataset", "notes", "--split", "tset"), "'test'"),
         (("eval", "builtin:bm25", "--dataset", "notes", "--gate", "ndgc@5>=0.1"), "'nDCG'"),
@@ -106,16 +105,12 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
         (("eval", "--dataset", "notes", "--gate", "p95<5"), "write NAME@K; or success_rate, lat"),
         (("score", "broken.jsonl"), "broken.jsonl:1: is not valid JSON"),
         (("bench", "quick", "--resume", "latest"), "not both"),
-        (("search",), "Missing argument 'QUERY'"),
-        (("data", "import", "questions.csv"), "Missing option '--out'"),
-        (("search", "x", "--top-k", "ten"), "'ten' is not a valid integer"),
         (("serve", "green", "--port", "70000"), "70000 is not in the range 0<=x<=65535"),
         (("search", "x", "--mode", "bm25", "--embedder", "tei:http://a"), "--embedder has no effe"),
         (("export", "x", "--format", "trec", "--metrics", "mrr@5"), "--metrics has no effect"),
         (("audit", "x.json", "--columns", "query=a"), "add --dataset FILE"),
         (("score", "."), ". is not a file; for a run's folder: assay report"),
         (("audit", "latest"), "no run in runs; create one with: assay eval"),
-        (("audit", "absent.json"), "absent.json: no such file"),
     ],
 )
 def test_a_mistake_is_answered_with_what_to_write(
@@ -130,25 +125,18 @@ def test_a_mistake_is_answered_with_what_to_write(
 def test_a_run_ends_with_how_to_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     opened: list[str] = []
-
-    def open_page(address: str) -> bool:
-        opened.append(address)
-        return True
-
-    monkeypatch.setattr("webbrowser.open", open_page)
+    monkeypatch.setattr("webbrowser.open", opened.append)
     evaluation = ["eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "5"]
     result = CliRunner().invoke(app, [*evaluation, "--json"])
     assert result.exit_code == 0, result.output
-    (line,) = [each for each in result.stderr.splitlines() if each.startswith("report: ")]
-    (page,) = re.fullmatch(r"report: (\S+); all runs: assay serve ui", line).groups()  # type: ignore[union-attr]
+    (page,) = re.findall(r"^report: (\S+); all runs: assay serve ui$", result.stderr, re.MULTILINE)
     assert CliRunner().invoke(app, ["report", "--open"]).exit_code == 0
     assert opened == [(tmp_path / page).as_uri()]
 
 
 def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "assay", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout.strip()) == (0, version("agent-assay")), done.stderr
+    assert subprocess.check_output(command, text=True).strip() == version("agent-assay")
 
 
 def test_too_little_memory_is_a_message(

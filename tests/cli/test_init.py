@@ -25,9 +25,6 @@ def find(query: str, top_k: int) -> list[str]:
     score = {id: len(words & set(note.full_text.lower().split())) for id, note in NOTES.items()}
     return sorted(score, key=score.get, reverse=True)[:top_k]
 """
-QUESTIONS = (
-    "Question,doc_ids\nWhich beans are roasted?,note-003;note-029\nWhen is the tax due?,note-052\n"
-)
 
 
 @pytest.fixture
@@ -37,7 +34,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "my_search.py").write_text(SEARCH)
     (folder / "eval").mkdir()
-    (folder / "eval" / "questions.csv").write_text(QUESTIONS)
+    (folder / "eval" / "questions.csv").write_text(
+        "Question,doc_ids\nWhich beans are roasted?,note-003;note-029\nWhen is it due?,note-052\n"
+    )
     (folder / "eval" / "other.csv").write_text("name,price\nbeans,3\n")
     monkeypatch.chdir(folder)
     monkeypatch.delenv("ASSAY_DATASET", raising=False)
@@ -60,14 +59,6 @@ def settings() -> dict[str, object]:
 
 def git(*words: str) -> None:
     subprocess.run(["git", *words], check=True, capture_output=True)
-
-
-def test_the_function_and_the_questions_of_the_project_are_found(project: Path) -> None:
-    init()
-    written = settings()
-    assert written["dataset"] == "eval/questions.csv"
-    assert written["target"] == {"app": {"target": "python:my_search:find"}}
-    assert not (project / ".github").exists()
 
 
 @pytest.mark.parametrize(
@@ -152,24 +143,25 @@ def test_the_github_job_measures_and_compares_with_the_main_branch(
     (project / "requirements.txt").write_text("httpx\n")
     git("init", "-q", "-b", "main")
     init("--ci", "github")
-    settings = Path("assay.toml")  # a gate against a branch that has no run yet
-    settings.write_text(settings.read_text().replace('>=0.99"', '>=0.99", "ndcg@5>=main-0.01"'))
+    written = settings()
+    assert written["dataset"] == "eval/questions.csv"
+    assert written["target"] == {"app": {"target": "python:my_search:find"}}
+    file = Path("assay.toml")  # a gate against a branch that has no run yet
+    file.write_text(file.read_text().replace('>=0.99"', '>=0.99", "ndcg@5>=main-0.01"'))
     git("add", "-A")
     git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
     git("checkout", "-q", "--detach")  # as runners do
-    steps = yaml.safe_load(Path(".github/workflows/assay.yml").read_text())["jobs"]["assay"][
-        "steps"
-    ]
+    job = yaml.safe_load(Path(".github/workflows/assay.yml").read_text())["jobs"]["assay"]
     summary = tmp_path / "summary.md"
     variables = {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_REF_NAME": "main"}
     runner = LocalRunner.create(project, tmp_path / "tools", variables)
-    assert run_github_steps(runner, steps, {}) == 0, runner.output
+    assert run_github_steps(runner, job["steps"], {}) == 0, runner.output
     assert runner.installed == "install agent-assay -r requirements.txt\n"
     assert "compared with" not in summary.read_text()
     assert (project / "assay.html").exists()
     assert (project / "assay-junit.xml").exists()
     runner.variables = {**variables, "GITHUB_HEAD_REF": "topic"}
-    assert run_github_steps(runner, steps, {}) == 0, runner.output
+    assert run_github_steps(runner, job["steps"], {}) == 0, runner.output
     assert "gate passed: no regression" in runner.output
     first, second = sorted((project / "runs").iterdir())
     assert not (first / "comparison.json").exists()

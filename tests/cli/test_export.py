@@ -58,15 +58,15 @@ def test_repeated_ids_are_written_once_and_blanks_are_refused(folder: Path) -> N
     assert "id 'a b' is empty or holds a blank" in str(done.exception)
 
 
-def test_the_shards_of_a_run_are_one_submission(folder: Path) -> None:
-    for shard in ("1/2", "2/2"):
-        sample = ["--dataset", "notes", "--num-queries", "6", "--shard", shard]
-        assert CliRunner().invoke(app, ["eval", "builtin:bm25", *sample]).exit_code == 0
-    shards = [path.name for path in Path("runs").iterdir()]
-    command = ["export", *shards, "--format", "agentbeats", "--out", "results.json"]
-    done = CliRunner().invoke(app, command, env={"AGENTBEATS_AGENT_ID": "id-1"})
-    assert done.exit_code == 0, done.output
-    document = json.loads(Path("results.json").read_text())
+def test_the_shards_of_a_run_are_one_submission(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = [
+        evaluate("builtin:bm25", "notes", num_queries=6, shard_index=n, num_shards=2).name
+        for n in range(2)
+    ]
+    monkeypatch.setenv("AGENTBEATS_AGENT_ID", "id-1")
+    document = json.loads(export(*shards, "--format", "agentbeats"))
     assert document["participants"] == {"retrieval_agent": "id-1"}
     merged = CliRunner().invoke(app, ["merge", *shards, "--json"])
     assert json.loads(merged.stdout)["summary"]["total_queries"] == 6
@@ -105,10 +105,7 @@ def test_latex_has_booktabs_bold_and_marks(bm25: Run, nothing: Run) -> None:
     ("arguments", "message"),
     [
         (("--format", "trec", "--table", "runs"), "--format trec writes the rankings of one run"),
-        (
-            ("--format", "markdown", "--table", "queries"),
-            "--format markdown writes a table of runs",
-        ),
+        (("--format", "markdown", "--table", "queries"), "markdown writes a table of runs"),
         (("--format", "latex", "--metrics", "ndcg@10"), "has no ndcg@10; it has: ndcg@5"),
         (("--format", "csv", "--out", "runs"), "cannot write 'runs'"),
     ],

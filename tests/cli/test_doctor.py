@@ -2,28 +2,31 @@
 
 import asyncio
 import json
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 from tests.bad_agent import bad_agent
+from tests.cli.conftest import RunAssay
 from tests.contract.running import running
 from tests.interop.server10 import agent_app
 
 from assay.cli.app import app
+from assay.data import load_dataset
 from assay.extras import PACKAGES
 
-RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
-
-def run(*arguments: str, variables: dict[str, str] | None = None, **more: Any) -> Result:
-    return CliRunner().invoke(app, ["doctor", *arguments], env=variables, **more)
+def run(*arguments: str, variables: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(app, ["doctor", *arguments], env=variables)
 
 
 @contextmanager
@@ -65,8 +68,8 @@ def test_an_agent_is_shown_with_its_card_transport_and_calls() -> None:
     ("mode", "code", "words"),
     [
         ("error_500", 1, "agent error: HTTP 500"),
-        ("wrong_shape", 1, "invalid answer: the answer has no JSON object with"),
-        ("garbage", 1, "protocol: the agent sent something that is not a JSON-RPC response"),
+        ("wrong_shape", 1, "invalid answer: "),
+        ("garbage", 1, "protocol: "),
         ("duplicates", 0, "duplicate ids"),
         ("too_many", 0, "the answer has 502 ids, top_k is 5"),
     ],
@@ -79,13 +82,6 @@ def test_a_faulty_agent_is_told_with_a_remedy(mode: str, code: int, words: str) 
     assert "remedy" in done.output
 
 
-def settings(done: Result, verb: str = "eval") -> dict[str, tuple[str, str]]:
-    listed = json.loads(done.stdout)["settings"]
-    return {
-        each["option"]: (each["value"], each["source"]) for each in listed if each["verb"] == verb
-    }
-
-
 def test_settings_are_shown_with_the_source_that_won(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +90,8 @@ def test_settings_are_shown_with_the_source_that_won(
     variables = {"ASSAY_TOP_K": "7", "ASSAY_CACHE": str(tmp_path), "ASSAY_TOPK": "8"}
     done = run("--json", variables=variables)
     assert done.exit_code == 0
-    found = settings(done)
+    listed = [each for each in json.loads(done.stdout)["settings"] if each["verb"] == "eval"]
+    found = {each["option"]: (each["value"], each["source"]) for each in listed}
     assert found["top_k"] == ("7", "ASSAY_TOP_K")
     assert found["seed"] == ("9", "assay.toml")
     assert found["split"] == ("test", "default")
@@ -145,3 +142,69 @@ def test_the_remedy_is_for_the_kind_of_target(run_assay: RunAssay) -> None:
     done = run_assay("doctor", "python:target:broken", "--json")
     remedy = json.loads(done.stdout)["problems"][0]["remedy"]
     assert "fix the function at the line in the message" in remedy
+
+
+NOTES = list(load_dataset("notes").documents)
+
+
+def service(value: Any) -> Starlette:
+    async def answer(_request: Request) -> Response:
+        return PlainTextResponse(value) if isinstance(value, str) else JSONResponse(value)
+
+    return Starlette(routes=[Route("/s", answer)])
+
+
+def examine(value: Any, *options: str) -> tuple[int, dict[str, Any]]:
+    with serving(service(value)) as url:
+        target = f"rest:{url}/s?q={{query}}"
+        done = run(target, "--dataset", "notes", "--json", *options)
+    return done.exit_code, json.loads(done.stdout)
+
+
+def test_an_answer_without_a_text_is_a_problem_where_answers_are_evaluated() -> None:
+    reply = {"ids": [NOTES[0]], "text": "It is blue."}
+    code, found = examine(reply, "--map", "ids=ids", "--answers")
+    assert code == 1
+    assert "--map answer=EXPR" in found["problems"][0]["remedy"]
+    code, found = examine(reply, "--map", "ids=ids")
+    assert (code, found["problems"], found["calls"][0]["answer"]) == (0, [], None)
+    assert (found["known_ids"], json.loads(found["calls"][0]["raw"])) == (1, reply)
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "words"),
+    [
+        ({"hits": [{"x": 1, "r": {"k-y": NOTES[0]}}]}, ["ids=hits[].x"], 'ids=hits[].r."k-y"\''),
+        ({"a": {"b": [NOTES[0]]}}, ["ids=c"], "try: --map 'ids=a.b[]'"),
+        (f"See [{NOTES[0]}].", ["ids=x"], "--map 'ids=re:PATTERN'"),
+        ({"hits": [{"id": "other"}]}, ["ids=hits[].id"], "map the field with these ids"),
+        (
+            {"hits": [f"{each}#chunk-0" for each in NOTES[:3]]},
+            ["ids=hits"],
+            "try: --map 'chunk=#chunk'",
+        ),
+    ],
+)
+def test_what_to_try_next_is_said(value: Any, options: list[str], words: str) -> None:
+    code, found = examine(value, *(word for each in options for word in ("--map", each)))
+    assert code == 1
+    problem = found["problems"][0]
+    assert words in problem["remedy"]
+    assert "--map 'ids" not in problem["what"]
+    assert found["calls"][0]["raw"]
+
+
+def test_the_terminal_says_each_thing_once_shortened_and_clean() -> None:
+    with serving(service({"a": {"b": [NOTES[0]]}})) as url:
+        done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes")
+    assert done.output.count("--map 'ids=a.b[]'") == 1
+    reply = {"ids": [NOTES[0]], "text": "It is\n blue \x1b[2J. " + "y" * 9000, "from": [NOTES[0]]}
+    mapping = [*("--map", "ids=ids"), *("--map", "answer=text"), *("--map", "citations=from")]
+    with serving(service(reply)) as url:
+        done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes", "--answers", *mapping)
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.stdout.split())
+    assert "1 of 1 ids are documents of 'notes'" in shown
+    assert "answer text 9,018 characters, 1 citation: It is blue" in shown
+    assert "\x1b" not in done.output
+    assert len(done.output) < 2500

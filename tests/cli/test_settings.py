@@ -1,4 +1,4 @@
-"""A value of the wrong kind in assay.toml is that file's fault, and the message says so."""
+"""`assay.toml`: a wrong value is that file's fault, and `[target.NAME]` stands for a target."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from assay.cli.app import app, main
 from assay.cli.settings import read_settings
 from assay.errors import UsageError
+from assay.run.config import named_target
 
 
 @pytest.mark.parametrize(
@@ -31,18 +32,11 @@ def test_a_wrong_file_is_named_with_its_key(content: str, message: str, tmp_path
     assert message in str(refusal.value)
 
 
-def test_values_of_the_right_kind_are_taken(tmp_path: Path) -> None:
-    content = 'max_cost = 1\nseed = "7"\ndataset = "5"\n[ground-truth]\nresume = true\n'
-    (tmp_path / "assay.toml").write_text(content)
-    values = read_settings(app, tmp_path)[("ground-truth",)]
-    assert values == {"max_cost": 1, "seed": "7", "dataset": "5", "resume": True}
-
-
 def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path) -> None:
-    content = (
+    (tmp_path / "assay.toml").write_text(
         'dataset = "a.csv"\ncolumns = "query=Q,ids=I"\nsplit = "dev"\n[judge.pool]\ntop_k = 3\n'
+        '[merge]\ndataset = "b"\n'
     )
-    (tmp_path / "assay.toml").write_text(content + '[merge]\ndataset = "b"\n')
     values = read_settings(app, tmp_path)
     for verb in ("eval", "doctor", "score"):
         assert (values[verb,]["dataset"], values[verb,]["columns"]) == ("a.csv", ["query=Q,ids=I"])
@@ -82,3 +76,49 @@ def test_looking_runs_nothing_that_the_file_of_a_foreign_folder_names(
     with pytest.raises(SystemExit):
         main()
     assert not Path("executed").exists()
+
+
+FILE = """
+top_k = 3
+[target.docs]
+target = "rest:http://localhost:9200/{query}"
+map = "ids=hits[].id"
+request = { q = "{query}" }
+header = ["A: b", "C: d"]
+timeout = 5
+[target.other]
+target = "builtin:bm25"
+"""
+
+
+def test_a_name_stands_for_a_target_with_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "assay.toml").write_text(FILE)
+    assert named_target("docs", tmp_path) == (
+        "rest:http://localhost:9200/{query}",
+        {
+            "map": ("ids=hits[].id",),
+            "request": '{"q": "{query}"}',
+            "header": ("A: b", "C: d"),
+            "timeout": 5,
+        },
+    )
+    assert named_target("builtin:bm25", tmp_path) is named_target("", tmp_path) is None
+    assert read_settings(app, tmp_path)["eval",] == {"top_k": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("dcos", FILE, "has no [target.dcos]; it has: docs, other. Did you mean 'docs'?"),
+        ("x", '[target.x]\nmap = "a=b"', 'needs target = "rest:URL"'),
+        ("x", '[target.x]\ntarget = "builtin:bm25"\nsize = 3', "'size' is not one of target,"),
+        ("x", '[target.x]\ntarget = "builtin:bm25"\ntop_k = "x"', "must be an integer, got 'x'"),
+    ],
+)
+def test_what_is_wrong_in_a_table_is_named(
+    name: str, content: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "assay.toml").write_text(content)
+    with pytest.raises(UsageError) as caught:
+        named_target(name, tmp_path)
+    assert words in str(caught.value)

@@ -25,13 +25,8 @@ def invoke(*arguments: str) -> Result:
 
 def test_an_imported_table_is_the_same_data_set() -> None:
     result = invoke("import", "set.csv", "--out", "mine", "--json")
-    assert json.loads(result.stdout) == {
-        "folder": "mine",
-        "queries": 2,
-        "judgments": 3,
-        "documents": 0,
-        "answers": 1,
-    }
+    counts = {"queries": 2, "judgments": 3, "documents": 0, "answers": 1}
+    assert json.loads(result.stdout) == {"folder": "mine", **counts}
     before, after = load_dataset("set.csv"), load_dataset("mine")
     assert after.fingerprint == before.fingerprint
     assert after.queries == before.queries
@@ -76,10 +71,9 @@ def test_a_sample_says_that_its_scores_are_its_own() -> None:
     assert len(load_dataset("small").queries) == 5
 
 
-@pytest.fixture
-def dataset(tmp_path: Path) -> str:
-    """One whose names would be markup if a terminal library had its way."""
-    folder = tmp_path / "odd [red]name"
+def test_info_is_what_a_score_depends_on_with_names_as_they_are() -> None:
+    """Those that would be markup if a terminal library had its way."""
+    folder = Path("odd [red]name")
     (folder / "qrels").mkdir(parents=True)
     (folder / "corpus.jsonl").write_text(
         '{"_id": "d", "text": "a b c"}\n{"_id": "[e]", "text": ""}'
@@ -89,16 +83,12 @@ def dataset(tmp_path: Path) -> str:
     )
     (folder / "qrels" / "test.tsv").write_text("q\td\t1\n")
     (folder / "qrels" / "train.tsv").write_text("p\td\t1\n")
-    return str(folder)
-
-
-def test_info_is_what_a_score_depends_on_with_names_as_they_are(dataset: str) -> None:
-    shown = invoke("info", dataset).stdout
+    shown = invoke("info", str(folder)).stdout
     for words in ("2, of which empty: 1", "too few", "1 of 1 documents", "odd [red]name"):
         assert words in shown
     assert "[bold]tag: 1" in shown
     assert "'[e]' on line 2" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
-    facts = json.loads(invoke("info", dataset, "--split", "train", "--json").stdout)
+    facts = json.loads(invoke("info", str(folder), "--split", "train", "--json").stdout)
     assert (facts["split"], facts["documents"]) == ("train", 2)
     assert facts["splits"]["test"]["grades"] == {"1": 1}

@@ -1,17 +1,21 @@
+"""`assay eval` as users start it: its files, exit codes, signals, answers and shards."""
+
 import json
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests import forked
+from tests.cli.conftest import RunAssay
 
-RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
-
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TINY = ("--dataset", "tiny")
 
 
@@ -38,20 +42,24 @@ def test_a_run_prints_a_table_and_leaves_its_folder(run_assay: RunAssay, folder:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "message"),
     [
-        (("x" * 5000,), 2, "xxx...: File name too long"),
-        (("python:target:number",), 2, "target:number: a target is a string such as"),
-        (("python:target:right", "--gate", "p@5>=0.5"), 2, "the best possible Precision@5 is 0.4"),
-        (("python:target:right", "--out", "target.py"), 2, "cannot write run folder"),
-        (("python:target:right", "--baseline", "builtin:nope"), 2, "no target 'builtin:nope'"),
+        (("x" * 5000,), "xxx...: File name too long"),
+        (("python:target:number",), "target:number: a target is a string"),
+        (("python:target:right", "--gate", "p@5>=0.5"), "the best possible Precision@5 is 0.4"),
+        (("python:target:right", "--out", "target.py"), "cannot write run folder"),
+        (("python:target:right", "--baseline", "builtin:nope"), "no target 'builtin:nope'"),
+        (("builtin:bm25", "--judge", "oracle", "--answers"), "unknown provider 'oracle'"),
+        (("builtin:bm25", "--judge", "ollama"), "--answers"),
+        (("builtin:bm25", "--gate", "faithfulness>=0.5"), "--answers"),
+        (("builtin:bm25", "--shard", "1/3/5"), "I/N"),
     ],
 )
-def test_a_users_mistake_is_told_in_words(
-    run_assay: RunAssay, folder: Path, arguments: tuple[str, ...], code: int, message: str
+def test_a_users_mistake_is_told_before_the_run(
+    run_assay: RunAssay, folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = run_assay("eval", *arguments, *TINY)
-    assert (done.returncode, done.stdout) == (code, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (folder / "runs").exists()
@@ -155,3 +163,90 @@ def test_a_signal_writes_the_partial_report_and_exits_130(
     assert report["state"] == "interrupted"
     assert 5 <= report["summary"]["total_queries"] < 40
     assert only_run(folder).stat().st_mode & 0o077 == 0
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+ANSWER = ("eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "20", "--answers")
+
+
+def test_answers_are_evaluated_without_any_model(run_assay: RunAssay) -> None:
+    done = run_assay(*ANSWER, "--counterfactuals")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "Fix " in done.stdout.split("again")[-1]
+    assert "the right documents alone:" in done.stdout
+    report = json.loads(run_assay("report", "--json").stdout)
+    assert report["answers"]["questions"] == len(report["answer_results"]) == 20
+    assert 0 < report["answers"]["metrics"]["fact_recall"] < 1
+
+
+def test_without_a_target_the_reference_agent_answers(run_assay: RunAssay) -> None:
+    done = run_assay(
+        *("eval", "--dataset", "notes", "--num-queries", "3", "--answers", "--json"),
+        RAG_EVAL_PROVIDER="extractive",
+    )
+    report = json.loads(done.stdout)
+    assert report["target"]["name"] == "builtin:hybrid"
+    assert report["answers"]["questions"] == 3
+
+
+def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(
+    run_assay: RunAssay, folder: Path
+) -> None:
+    done = run_assay(*ANSWER, "--judge", "ollama:none@http://127.0.0.1:9", "--json")
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "not all answers were judged" in done.stderr
+    assert "assay eval --resume" in done.stderr
+    report = json.loads(done.stdout)
+    assert report["answers"]["metrics"]["fact_recall"] > 0
+    (run,) = (folder / "runs").iterdir()
+    resumed = run_assay("eval", "--resume", str(run), "--judge", "extractive", "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["answers"]["trouble"] is None
+
+
+def test_a_target_without_answers_is_named_before_the_advice(run_assay: RunAssay) -> None:
+    done = run_assay("eval", "python:target:right", *TINY, "--answers")
+    assert "the target returned documents but no answers" in done.stderr
+    assert "Fix the agent's errors first" in done.stdout
+
+
+# --- shards -----------------------------------------------------------------------------------
+
+
+def run_script(script: list[str], folder: Path, **variables: str) -> list[tuple[int, int]]:
+    """The shards of the runs that the script makes, with `assay` on its path."""
+    forked.write_program(folder / "assay")
+    env = os.environ | variables | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(script, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    configs = [json.loads(each.read_text())["config"] for each in folder.rglob("run.json")]
+    return [(config["shard_index"], config["num_shards"]) for config in configs]
+
+
+def test_the_slurm_example_runs_its_shard(folder: Path) -> None:
+    script = ["sh", str(EXAMPLES / "slurm-shards.sh")]
+    variables = {"SLURM_ARRAY_TASK_ID": "2", "DATASET": "notes", "TARGET": "builtin:bm25"}
+    for _ in ("at first", "requeued"):
+        assert run_script(script, folder, **variables) == [(1, 4)]
+
+
+def test_the_kubernetes_example_runs_its_shard(folder: Path) -> None:
+    claim, document = yaml.safe_load_all((EXAMPLES / "kubernetes-shards.yaml").read_text())
+    job = document["spec"]
+    assert job["completionMode"] == "Indexed"
+    pod = job["template"]["spec"]
+    (container,), (volume,) = pod["containers"], pod["volumes"]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    # A volume belongs to root, unless the group of the image's user is asked for.
+    user = pod["securityContext"]
+    assert f"--uid {user['runAsUser']} assay" in (EXAMPLES.parent / "Dockerfile").read_text()
+    assert user["fsGroup"] == user["runAsUser"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert int(variables["SHARDS"]) == job["completions"]
+    args = container["args"][0].replace("/runs", str(folder / "pods"))
+    variables |= {"JOB_COMPLETION_INDEX": "3", "TARGET": "builtin:bm25"}
+    for _ in ("at first", "in the place of another pod"):
+        assert run_script([*container["command"], args], folder, **variables) == [(3, 4)]
