@@ -85,6 +85,10 @@ def hostile_agent(query: str, top_k: int) -> list[str]:
     return ["d0", "d1", "d2", "d3", "d4", "d5"]
 
 
+def broken_agent(query: str, top_k: int) -> list[str]:
+    raise RuntimeError("the index is closed")
+
+
 def plain_agent(query: str, top_k: int) -> list[str]:
     number = int(query.split("query ")[1].split()[0])
     return [f"d{number + 1}"] if number % 2 else ["d40", f"d{number}"]
@@ -97,13 +101,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def hostile_run(hostile_dataset: Dataset, out: Path) -> Run:
-    return evaluate(
-        hostile_agent,
-        hostile_dataset,
-        out=out,
-        gates=("ndcg@5>=0.9", "success_rate>=0.5"),
-        retries=0,
-    )
+    gates = ("ndcg@5>=0.9", "success_rate>=0.5")
+    return evaluate(hostile_agent, hostile_dataset, out=out, gates=gates, retries=0)
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +127,15 @@ def answered_dataset() -> Dataset:
     """48 questions with an answer, the last 4 of them in two documents, and 4 without."""
     queries = {f"q{i}": Query(f"q{i}", f"question {i} {SCRIPT}") for i in range(52)}
     needed = {f"q{i}": (f"d{i}", "d90") if i >= 44 else (f"d{i}",) for i in range(48)}
+
+    def reference(query_id: str) -> ReferenceAnswer:
+        if query_id not in needed:
+            return ReferenceAnswer(query_id, None)
+        fact = f"fact {query_id[1:]}"
+        facts = (Fact(fact, (fact,)), Fact("right", ("right",)))
+        answer = f"the answer is right: {fact} {SCRIPT}"
+        return ReferenceAnswer(query_id, answer, facts, needed[query_id])
+
     return Dataset(
         name="answered",
         documents={
@@ -136,20 +144,7 @@ def answered_dataset() -> Dataset:
         },
         queries=queries,
         judgments={"test": {query_id: dict.fromkeys(ids, 2) for query_id, ids in needed.items()}},
-        answers={
-            query_id: ReferenceAnswer(
-                query_id,
-                f"the answer is right: fact {query_id[1:]} {SCRIPT}",
-                (
-                    Fact(f"fact {query_id[1:]}", (f"fact {query_id[1:]}",)),
-                    Fact("right", ("right",)),
-                ),
-                needed[query_id],
-            )
-            if query_id in needed
-            else ReferenceAnswer(query_id, None)
-            for query_id in queries
-        },
+        answers={query_id: reference(query_id) for query_id in queries},
     )
 
 

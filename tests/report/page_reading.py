@@ -1,26 +1,20 @@
 """A page as a browser takes it in, for tests that do not start one."""
 
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 _VOID = {"meta", "link", "br", "input", "img", "hr"}
 
 
-@dataclass
 class Page(HTMLParser):
-    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
-    style: str = ""
-    _open: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-
-    def __hash__(self) -> int:
-        return id(self)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self.style = ""
+        self._open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        self.handle_startendtag(tag, attrs)
         if tag not in _VOID:
             self._open.append(tag)
 

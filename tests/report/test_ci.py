@@ -14,7 +14,6 @@ from assay.report.ci import render_junit, render_junit_error, render_markdown
 from assay.run.models import GitRecord
 
 GATES = ("ndcg@5>=0.1", "ndcg@5>=0.9")
-NOTES = ("--dataset", "notes", "--num-queries", "10")
 
 
 def some(query: str, top_k: int) -> list[str]:
@@ -69,15 +68,9 @@ HOSTILE = "<b>[x](javascript:1)`|\n# \x1b[31m\u202e\x00" + "y" * 100
 
 
 def test_what_somebody_else_wrote_into_a_run_is_no_markup(run: Run) -> None:
-    header = run.folder.read_header()
-    git = {"commit": HOSTILE, "branch": HOSTILE}
-    header = header.model_copy(
-        update={
-            "label": HOSTILE,
-            "git": GitRecord.model_validate(git),
-            "versions": {"agent-assay": HOSTILE},
-        }
-    )
+    git = GitRecord(commit=HOSTILE, branch=HOSTILE)
+    hostile = {"label": HOSTILE, "git": git, "versions": {"agent-assay": HOSTILE}}
+    header = run.folder.read_header().model_copy(update=hostile)
     report = run.report.model_copy(update={"started": HOSTILE})
     *_, origin = render_markdown(report, header, HOSTILE).splitlines()
     assert origin.startswith("Run `<b>[x](javascript:1)'|")
@@ -109,10 +102,10 @@ def test_a_target_that_cannot_be_reached_is_an_error_in_the_files_for_ci(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     target = "a2a:http://127.0.0.1:9/"
-    options = ("--warm-up", "0", "--retries", "0")
+    options = ("--dataset", "notes", "--warm-up", "0", "--retries", "0")
     files = ("--junit", "junit.xml", "--markdown", "summary.md")
     Path("summary.md").write_text("nDCG@5 0.9, of an earlier run")
-    done = CliRunner().invoke(app, ["eval", target, *NOTES, *options, *files])
+    done = CliRunner().invoke(app, ["eval", target, *options, *files])
     assert done.exit_code != 0
     assert ElementTree.parse("junit.xml").getroot()[0].get("errors") == "1"
     summary = Path("summary.md").read_text()

@@ -3,20 +3,22 @@
 import base64
 import hashlib
 import re
+import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import forked
-from tests.report.conftest import HANDLER, SCRIPT, query_row, render
+from tests.report.conftest import HANDLER, SCRIPT, broken_agent, query_row, render
 from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Document, Query, Run, evaluate, nDCG
 from assay.metrics.figures import AnswerFigure
 from assay.report.html import IN_FILE, JudgedDocuments, QueryFigures, age, breakable, render_run
 from assay.report.numbers import ceiling, figure, interval, moment
+from assay.run.folder import RunFolder
 from assay.run.models import GitRecord, QueryRow
 
 
@@ -48,24 +50,18 @@ def test_the_headline_gates_failures_and_invalid_ids_are_told(page: Page, hostil
         assert kind in page.text
 
 
-def test_label_commit_branch_and_note_are_in_the_file(hostile_run: Run) -> None:
-    folder = hostile_run.folder
+def test_label_commit_branch_and_note_are_in_the_file(hostile_run: Run, tmp_path: Path) -> None:
+    folder = RunFolder(shutil.copytree(hostile_run.folder.path, tmp_path / "copy"))
     header = folder.read_header()
     git = GitRecord(commit="c0ffee1" * 5, branch="feature/x")
     named = {"label": "tuned", "git": git, "note": "larger", "tags": {"chunks": "512"}}
     folder.write_header(header.model_copy(update=named))
-    try:
-        text = read_page(render_run(folder, None)).text
-    finally:
-        folder.write_header(header)
+    text = read_page(render_run(folder, None)).text
     for words in ("tuned", "feature/x c0ffee1", "larger", "chunks=512"):
         assert words in text
     baseline = {"label": "tuned", "baseline_of": "another"}  # that of its run
     folder.write_header(header.model_copy(update=baseline))
-    try:
-        text = read_page(render_run(folder, None)).text
-    finally:
-        folder.write_header(header)
+    text = read_page(render_run(folder, None)).text
     assert "tuned" not in text.split("Settings")[0]
     assert "baseline of another" in text
 
@@ -78,19 +74,13 @@ def test_a_run_that_ended_early_says_how_much_of_it_there_is(hostile_run: Run) -
     assert "assay eval --resume x" in page.text
 
 
-@pytest.mark.parametrize("kind", ["rows", "answers"])
-def test_the_page_of_a_long_run_stays_small(
-    answered_run: Run, answered_dataset: Dataset, kind: str
-) -> None:
-    given: Any = list(answered_run.rows() if kind == "rows" else answered_run.answers())
-    many: dict[str, Any] = {
-        kind: [
-            row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
-            for n in range(100)
-            for row in given
-        ]
-    }
-    assert len(render(answered_run, answered_dataset, **many)) < 150_000
+def test_the_page_of_a_long_run_stays_small(answered_run: Run, answered_dataset: Dataset) -> None:
+    def many(rows: Iterable[Any]) -> list[Any]:
+        ids = [(row, f"{row.query_id}-{n}") for row in rows for n in range(100)]
+        return [row.model_copy(update={"query_id": query_id}) for row, query_id in ids]
+
+    rows, answers = many(answered_run.rows()), many(answered_run.answers())
+    assert len(render(answered_run, answered_dataset, rows=rows, answers=answers)) < 150_000
 
 
 def figures_of(*rows: QueryRow) -> QueryFigures:
@@ -122,7 +112,7 @@ def test_the_slowest_queries_are_in_the_chart_and_lead_to_their_rows() -> None:
 
 def test_moments_ages_and_addresses_are_read_by_people() -> None:
     assert moment("2026-11-15T05:36:50+00:00") == "2026-11-15 05:36 UTC"
-    assert moment("soon") == age("soon") == age(None) or moment("soon") == "soon"
+    assert moment("soon") == "soon"
     assert re.fullmatch(r"\d+ d", age("2020-01-01T00:00:00+00:00"))
     assert breakable("a2a:https://x.y/<b>&c") == ("a2a:<wbr>https://<wbr>x.<wbr>y/&lt;b&gt;&amp;c")
 
@@ -147,9 +137,9 @@ def test_answers_have_their_figures_diagnosis_and_examples(
         assert f"{AnswerFigure(name).title} {figure(found.mean)}" in answers_page.text
         assert f"{ceiling(found.ceiling)} {found.n} {found.how}" in answers_page.text
     assert answers.diagnosis.sentence in answers_page.text
-    pictures = [svg.get("aria-label", "") for svg in answers_page.tags("svg")]
+    pictures = " ".join(svg.get("aria-label", "") for svg in answers_page.tags("svg"))
     assert f"{answers.diagnosis.quadrants.no_evidence_wrong} wrong (retrieval)" in answers_page.text
-    assert any(words.startswith("Loss in points") for words in pictures)
+    assert "Loss in points" in pictures
     for kind, number in answers.diagnosis.counts.items():
         assert f"{kind} {number}" in answers_page.text
 
@@ -172,9 +162,7 @@ def test_a_judge_that_was_asked_is_described(judged_run: Run) -> None:
     text = read_page((judged_run.folder.path / "report.html").read_text()).text
     answers = judged_run.report.answers
     assert answers is not None
-    assert answers.judge is not None
     assert "scripted, 2 votes each" in text
-    assert f"undecided on {answers.judge.undecided} questions" in text
     assert "The judge voted: true, true" in text
     trouble = answers.model_copy(update={"trouble": "the budget is spent", "statistics": {}})
     report = judged_run.report.model_copy(update={"answers": trouble})
@@ -198,18 +186,15 @@ def test_the_searches_of_an_agent_have_a_tab_if_they_were_recorded(
     assert "2.0 a question" in page.text
     assert "2 searches" in page.text
     assert "✓ note-" in page.text  # evidence is marked
-    pictures = [svg.get("aria-label", "") for svg in page.tags("svg")]
-    assert any(words.startswith("Evidence seen after each search") for words in pictures)
-    assert any(words.startswith("Loss in points") for words in pictures)
+    pictures = " ".join(svg.get("aria-label", "") for svg in page.tags("svg"))
+    assert "Evidence seen after each search" in pictures
+    assert "Loss in points" in pictures
     plain = read_page((plain_run.folder.path / "report.html").read_text())
     assert "Searches" not in plain.text
 
 
 def test_a_run_that_answered_nothing_says_why_first_and_has_no_score(tmp_path: Path) -> None:
-    def broken(query: str, top_k: int) -> list[str]:
-        raise RuntimeError("the index is closed")
-
-    run = evaluate(broken, "notes", out=tmp_path, num_queries=3, retries=0)
+    run = evaluate(broken_agent, "notes", out=tmp_path, num_queries=3, retries=0)
     text = read_page((run.folder.path / "report.html").read_text()).text
     cause, *_ = re.findall(r"No query was answered.*?the index is closed", text)
     assert len(cause) < 200
