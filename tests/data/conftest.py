@@ -22,6 +22,22 @@ QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td2\t1\n"
 
 WriteDataset = Callable[..., Path]
 Rows = list[dict[str, Any]]
+Tables = dict[str, Rows]
+
+
+def sound() -> Tables:
+    """A data set without a fault, as rows of its files."""
+    return {
+        "corpus": [
+            {"_id": "d1", "title": "Tea", "text": "Green tea is steeped."},
+            {"_id": "d2", "title": "", "text": "Coffee is brewed."},
+        ],
+        "queries": [{"_id": "q1", "text": "tea?"}, {"_id": "q2", "text": "coffee?"}],
+        "qrels": [
+            {"query-id": "q1", "corpus-id": "d1", "score": 2},
+            {"query-id": "q2", "corpus-id": "d2", "score": 1},
+        ],
+    }
 
 
 def lines(rows: Rows) -> bytes:

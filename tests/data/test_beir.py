@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas
 import pytest
-from tests.data.conftest import Rows, WriteDataset, lines, parquet
+from tests.data.conftest import Rows, Tables, WriteDataset, lines, parquet, sound
 
 from assay.data import Dataset, Document, load_dataset, text_file
 from assay.data.load import check_dataset
@@ -21,22 +21,6 @@ from assay.errors import DataError, UsageError
 
 D1 = '{"_id": "d1", "title": "Tea", "text": "Green tea is steeped."}\n'
 Q1 = '{"_id": "q1", "text": "how is tea made"}\n'
-
-Tables = dict[str, Rows]
-
-
-def sound() -> Tables:
-    return {
-        "corpus": [
-            {"_id": "d1", "title": "Tea", "text": "Green tea is steeped."},
-            {"_id": "d2", "title": "", "text": "Coffee is brewed."},
-        ],
-        "queries": [{"_id": "q1", "text": "tea?"}, {"_id": "q2", "text": "coffee?"}],
-        "qrels": [
-            {"query-id": "q1", "corpus-id": "d1", "score": 2},
-            {"query-id": "q2", "corpus-id": "d2", "score": 1},
-        ],
-    }
 
 
 def delimited(rows: Rows, delimiter: str = ",") -> bytes:
@@ -217,17 +201,13 @@ def test_harmless_oddities_are_read_without_a_warning(
     [
         ({"queries.jsonl": None}, r"small: has no queries; .* assay data questions makes some"),
         ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents; add rows with '_id'"),
-        ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries; add rows with '_id'"),
-        ({"corpus.jsonl": D1 + "\n{oops\n"}, r"corpus.jsonl:3: is not valid JSON: .*; correct"),
         ({"corpus.jsonl": "[1]\n"}, r"corpus.jsonl:1: must be one JSON object.*got \[1\]"),
         ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be text, got 5"),
-        ({"corpus.jsonl": D1.encode() + b'{"_id": "\xff"}'}, r"corpus.jsonl:2: is not UTF-8.*0xff"),
         (
             {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(D1.encode())[:-9]},
             r"corpus.jsonl.gz: cannot be read: .*ended before",
         ),
         ({"qrels/test.tsv": "q1\t\t1\n"}, r"test.tsv:1: must have 3 columns.* none of it empty"),
-        ({"answers.jsonl": '{"query_id": "q1"}'}, r"answers.jsonl:1: query 'q1' has no 'answer'"),
         ({"answers.jsonl": '{"query_id": "q1", "answer": "x", "facts": [{}]}'}, r":1: a fact is"),
         ({"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": [1]}'}, r"list of ids"),
     ],
@@ -289,30 +269,25 @@ JUDGMENTS = {"q1": {"d1": 2, "d2": 0}, "q2": {"d2": 1}}
 DOCUMENTS = {"d1": {"title": "Tea", "text": "Steep."}, "d2": {"title": "", "text": "Because."}}
 
 
+ROWS = (
+    [{"query_id": key, "query": text} for key, text in QUERIES.items()],
+    [
+        {"qid": query_id, "doc_id": doc_id, "score": grade}
+        for query_id, grades in JUDGMENTS.items()
+        for doc_id, grade in grades.items()
+    ],
+    [{"id": key, **fields} for key, fields in DOCUMENTS.items()],
+)
+
+
 @pytest.mark.parametrize(
     ("queries", "judgments", "documents"),
     [
-        (QUERIES, JUDGMENTS, DOCUMENTS),
-        (
-            [{"query_id": key, "query": text} for key, text in QUERIES.items()],
-            [
-                {"query_id": query_id, "doc_id": doc_id, "grade": grade}
-                for query_id, grades in JUDGMENTS.items()
-                for doc_id, grade in grades.items()
-            ],
-            [{"doc_id": key, **fields} for key, fields in DOCUMENTS.items()],
-        ),
-        (
-            pandas.DataFrame({"_id": ["q1", "q2"], "text": ["how long?", "why?"]}),
-            pandas.DataFrame(
-                {"qid": ["q1", "q1", "q2"], "doc_id": ["d1", "d2", "d2"], "score": [2.0, 0.0, 1.0]}
-            ),
-            pandas.DataFrame(
-                {"id": ["d1", "d2"], "title": ["Tea", ""], "text": ["Steep.", "Because."]}
-            ),
-        ),
         (QUERIES, JUDGMENTS, {**DOCUMENTS, "d2": "Because."}),
+        ROWS,
+        tuple(map(pandas.DataFrame, ROWS)),
     ],
+    ids=["dictionaries", "rows", "frames"],
 )
 def test_every_form_gives_the_same_data_set(
     queries: object, judgments: object, documents: object
@@ -337,11 +312,9 @@ def test_ids_may_be_numbers_and_judgments_a_list() -> None:
     ("values", "message"),
     [
         (({}, {}), "queries must be texts, at least one"),
-        (({"q": None}, {}), "queries must be texts, at least one"),
         (([{"query_id": "q", "frage": "x"}], {}), "row 1: has no text in a column query"),
         (({"q": "x"}, {"p": ["d"]}), "judgments: row 1: there is no query 'p'"),
         (({"q": "x"}, {"q": "d"}), "query 'q' must have {id: grade} or a list of ids, got 'd'"),
-        (({"q": "x"}, {"q": {"d": 0.5}}), "judgments: row 1: a grade must be an integer"),
         (({"q": "x"}, [{"query_id": "q"}]), "judgments: row 1: has no id in a column doc_id"),
         (
             ({"q": "x"}, {}, [{"id": "d", "text": "a"}, {"id": "d", "text": "b"}]),

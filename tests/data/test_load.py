@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.data.conftest import CORPUS, QUERIES, WriteDataset
 
-from assay.data import load_dataset
+from assay.data import cache_folder, load_dataset
 from assay.data.load import check_dataset
 from assay.errors import DataError, UsageError
 
@@ -46,6 +46,20 @@ def test_what_is_no_data_set_is_refused(tmp_path: Path) -> None:
         load_dataset(tmp_path / "corpus.jsonl")
     with pytest.raises(UsageError, match=r"only for a table .*, not for 'notes'"):
         load_dataset("notes", columns={"query": "Frage"})
+
+
+@pytest.mark.parametrize("xdg", ["", "relative"])
+def test_the_cache_is_in_the_home_folder_or_names_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, xdg: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(DataError, match="cannot be written: .*set ASSAY_CACHE"):
+        cache_folder()
+    monkeypatch.delenv("ASSAY_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", xdg)
+    assert cache_folder() == tmp_path / ".cache" / "assay"
 
 
 def test_every_wrong_line_of_every_file_is_listed(write_dataset: WriteDataset) -> None:

@@ -1,13 +1,12 @@
 """A corpus that stays on the disk: the same data set, whatever holds its documents."""
 
-import json
-import os
 import pickle
 from pathlib import Path
 
 import pytest
+from tests.data.conftest import CORPUS, WriteDataset
 
-from assay.data import Dataset, load_dataset
+from assay.data import load_dataset
 from assay.data import stored_documents as module
 from assay.data.stored_documents import StoredDocuments
 from assay.errors import DataError
@@ -22,25 +21,15 @@ def on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
-    folder = tmp_path / "small"
-    (folder / "qrels").mkdir(parents=True)
-    _write(folder, ["d1", "d2", "d3"])
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "tea"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n")
-    return folder
+def small(write_dataset: WriteDataset) -> Path:
+    return write_dataset()
 
 
-def _write(folder: Path, ids: list[str], text: str = "text") -> None:
-    lines = [{"_id": each, "title": each.upper(), "text": f"{text} {each}"} for each in ids]
-    content = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / "corpus.jsonl").write_text(content)
-
-
-def test_the_data_set_is_the_same(on_disk: Path) -> None:
+def test_the_data_set_is_the_same(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = load_dataset("notes")
     assert isinstance(stored.documents, StoredDocuments)
-    memory = _in_memory()
+    monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "64")
+    memory = load_dataset("notes")
     assert stored.fingerprint == memory.fingerprint
     assert list(stored.documents) == list(memory.documents)
     assert list(stored.documents.values()) == list(memory.documents.values())
@@ -51,14 +40,6 @@ def test_the_data_set_is_the_same(on_disk: Path) -> None:
     assert "note-x" not in stored.documents
     assert stored.documents.get("note-x") is None
     assert repr(stored) == repr(memory)
-
-
-def _in_memory() -> Dataset:
-    os.environ["ASSAY_CORPUS_IN_MEMORY_MB"] = "64"
-    try:
-        return load_dataset("notes")
-    finally:
-        os.environ["ASSAY_CORPUS_IN_MEMORY_MB"] = "0"
 
 
 def test_it_is_read_once(on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +53,7 @@ def test_it_is_read_once(on_disk: Path, small: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_corpus_that_changed_is_read_again(on_disk: Path, small: Path) -> None:
     before = load_dataset(small).fingerprint
-    _write(small, ["d1", "d2", "d4"], text="other")
+    (small / "corpus.jsonl").write_text(CORPUS + '{"_id": "d4", "text": "other"}\n')
     after = load_dataset(small)
     assert "d4" in after.documents
     assert after.fingerprint != before
@@ -80,13 +61,11 @@ def test_a_corpus_that_changed_is_read_again(on_disk: Path, small: Path) -> None
 
 
 def test_warnings_come_every_time_and_duplicates_are_refused(on_disk: Path, small: Path) -> None:
-    with (small / "corpus.jsonl").open("a") as file:
-        file.write('{"_id": "d1", "title": "D1", "text": "text d1"}\n')
+    (small / "corpus.jsonl").write_text(CORPUS + CORPUS)
     messages = [load_dataset(small).warnings for _ in range(2)]
     assert messages[0] == messages[1]
     assert "rows that repeat an earlier one" in messages[0][0]
-    with (small / "corpus.jsonl").open("a") as file:
-        file.write('{"_id": "d1", "title": "D1", "text": "something else"}\n')
+    (small / "corpus.jsonl").write_text(CORPUS + CORPUS + '{"_id": "d1", "text": "else"}\n')
     with pytest.raises(
         DataError, match=r"corpus.jsonl:5: id 'd1' is already used for other content"
     ):
@@ -96,4 +75,4 @@ def test_warnings_come_every_time_and_duplicates_are_refused(on_disk: Path, smal
 
 def test_it_can_be_sent_to_another_process(on_disk: Path, small: Path) -> None:
     documents = load_dataset(small).documents
-    assert list(pickle.loads(pickle.dumps(documents))) == ["d1", "d2", "d3"]
+    assert list(pickle.loads(pickle.dumps(documents))) == ["d1", "d2"]

@@ -20,6 +20,8 @@ from assay.steps import SearchStep
 
 TRACES = Path(__file__).with_name("traces")
 TEA = {"id": "tea", "text": "Steep green tea for 3 minutes."}
+TOOL: dict[str, Any] = {"openinference__span__kind": "TOOL"}
+RETRIEVER: dict[str, Any] = {"openinference__span__kind": "RETRIEVER"}
 
 
 def attribute(key: str, value: Any) -> dict[str, Any]:
@@ -70,9 +72,8 @@ def test_the_lines_of_a_collector_belong_together(tmp_path: Path) -> None:
     found = span("b", "a", start=2, retrieval__documents__0__document__content="3 minutes")
     path = tmp_path / "spans.jsonl"
     path.write_text(f"{json.dumps(export(found))}\n{json.dumps(export(root))}\n")
-    (row,) = fields(path)
-    assert (row["question"], row["answer"]) == ("How long?", "3 minutes.")
-    assert row["contexts"] == [{"id": "", "text": "3 minutes"}]
+    answered = {"id": "t1", "question": "How long?", "answer": "3 minutes."}
+    assert fields(path) == [answered | {"contexts": [{"id": "", "text": "3 minutes"}]}]
 
 
 def test_the_genai_conventions_are_read() -> None:
@@ -132,21 +133,20 @@ def steps_of(*spans: dict[str, Any]) -> tuple[SearchStep, ...]:
     return steps
 
 
-def genai(operation: str, **attributes: Any) -> dict[str, Any]:
-    return {"gen_ai__operation__name": operation, **attributes}
-
-
 def test_steps_are_in_start_order_with_ids_alone() -> None:
     listed = json.dumps([{"id": "b", "score": 0.5}])
-    text = {"gen_ai__retrieval__query__text": "steep time"}
-    late = genai("retrieval", gen_ai__retrieval__documents=listed, **text)
+    late = {
+        "gen_ai__operation__name": "retrieval",
+        "gen_ai__retrieval__documents": listed,
+        "gen_ai__retrieval__query__text": "steep time",
+    }
     result = json.dumps({"results": [{"doc_id": "a", "score": 1}, {"doc_id": "c", "score": 0}]})
-    early = genai(
-        "execute_tool",
-        gen_ai__tool__name="search",
-        gen_ai__tool__call__arguments='{"query": "tea", "top_k": 2}',
-        gen_ai__tool__call__result=result,
-    )
+    early = {
+        "gen_ai__operation__name": "execute_tool",
+        "gen_ai__tool__name": "search",
+        "gen_ai__tool__call__arguments": '{"query": "tea", "top_k": 2}',
+        "gen_ai__tool__call__result": result,
+    }
     first = span("x", "root", start=2_000_000, **early) | {"endTimeUnixNano": "5500000"}
     steps = steps_of(span("y", "root", start=9_000_000, **late) | {"name": "kb"}, first)
     assert steps == (
@@ -164,34 +164,24 @@ def test_steps_are_in_start_order_with_ids_alone() -> None:
     ],
 )
 def test_ids_are_found_in_the_result_of_a_tool(result: Any, ids: tuple[str, ...]) -> None:
-    call: dict[str, Any] = {
-        "openinference__span__kind": "TOOL",
-        "output__value": json.dumps(result),
-    }
-    (step,) = steps_of(span("x", "root", tool__name="search", input__value="tea", **call))
+    call = {**TOOL, "tool__name": "search", "output__value": json.dumps(result)}
+    (step,) = steps_of(span("x", "root", input__value="tea", **call))
     assert (step.tool, step.query, step.doc_ids) == ("search", "tea", ids)
 
 
 def test_a_tool_that_does_not_search_is_no_step_but_a_retriever_that_finds_nothing_is() -> None:
-    calculator: dict[str, Any] = {
-        "openinference__span__kind": "TOOL",
-        "output__value": '{"sum": 4}',
-    }
-    assert steps_of(span("x", "root", **calculator)) == ()
-    (step,) = steps_of(span("x", "root", openinference__span__kind="RETRIEVER", input__value="q"))
+    assert steps_of(span("x", "root", output__value='{"sum": 4}', **TOOL)) == ()
+    (step,) = steps_of(span("x", "root", input__value="q", **RETRIEVER))
     assert (step.query, step.doc_ids) == ("q", ())
 
 
 def test_of_a_tool_and_its_retriever_the_outermost_with_ids_is_the_step() -> None:
-    found: dict[str, Any] = {
-        "openinference__span__kind": "RETRIEVER",
-        "retrieval__documents__0__document__id": "raw",
-    }
-    kind: dict[str, Any] = {"openinference__span__kind": "TOOL"}
+    found = {**RETRIEVER, "retrieval__documents__0__document__id": "raw"}
     inner = span("in", "out", start=3, **found)
-    tool = span("out", "root", start=2, output__value='{"doc_ids": ["kept"]}', **kind)
-    assert [step.doc_ids for step in steps_of(tool, inner)] == [("kept",)]
-    silent = span("out", "root", start=2, output__value="Tea steeps for 3 minutes.", **kind)
-    assert [step.doc_ids for step in steps_of(silent, inner)] == [("raw",)]
-    around = span("out", "root", start=2, openinference__span__kind="RETRIEVER")
-    assert [step.doc_ids for step in steps_of(around, inner)] == [("raw",)]
+    for outer, ids in (
+        ({**TOOL, "output__value": '{"doc_ids": ["kept"]}'}, ("kept",)),
+        ({**TOOL, "output__value": "Tea steeps for 3 minutes."}, ("raw",)),
+        (RETRIEVER, ("raw",)),
+    ):
+        outermost = span("out", "root", start=2, **outer)
+        assert [step.doc_ids for step in steps_of(outermost, inner)] == [ids]

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,11 @@ import pytest
 from starlette.testclient import TestClient
 from tests import forked
 from tests.once import once
+from tests.tiny_dataset import tiny_dataset
 from tests.ui.run_history import make_history
 
-from assay import evaluate, load_dataset
+from assay import Document, evaluate, load_dataset
+from assay.data.beir import write_beir
 from assay.serve.ui.app import ui_app
 
 if TYPE_CHECKING:
@@ -23,15 +26,10 @@ if TYPE_CHECKING:
 Search = Callable[..., list[dict[str, Any]]]
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
 
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+_FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
 
 TARGET = """
 import os, time
@@ -58,18 +56,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Holds `target.py` and `tiny`, a BEIR folder of 30 queries whose texts mean harm."""
     folder = tmp_path_factory.mktemp("ui")
     (folder / "target.py").write_text(TARGET)
-    tiny = folder / "tiny"
-    (tiny / "qrels").mkdir(parents=True)
-    harm = SCRIPT.replace('"', '\\"')
-    corpus = [
-        f'{{"_id": "d{i}", "title": "Title {i} {harm}", "text": "text {i} {harm}"}}\n'
-        for i in range(31)
-    ]
-    (tiny / "corpus.jsonl").write_text("".join(corpus))
-    queries = [f'{{"_id": "q{i}", "text": "query {i} {harm}"}}\n' for i in range(30)]
-    (tiny / "queries.jsonl").write_text("".join(queries))
-    rows = [f"q{i}\td{i}\t2\nq{i}\td{i + 1}\t1\n" for i in range(30)]
-    (tiny / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    tiny = tiny_dataset(30, query=f"query {{}} {SCRIPT}")
+    documents = {
+        f"d{i}": Document(f"d{i}", f"Title {i} {SCRIPT}", f"text {i} {SCRIPT}") for i in range(31)
+    }
+    write_beir(replace(tiny, documents=documents), folder / "tiny")
     return folder
 
 
@@ -94,7 +85,8 @@ def runs(folder: Path) -> Path:
         make(name, good)
     for run in out.iterdir():  # the data set was given as an object: say where it is
         header = run / "run.json"
-        header.write_text(header.read_text().replace('"dataset": "tiny"', _path_of(folder)))
+        place = f'"dataset": "{folder / "tiny"}"'
+        header.write_text(header.read_text().replace('"dataset": "tiny"', place))
     return out
 
 
@@ -133,10 +125,6 @@ def answer_runs(folder: Path) -> Path:
         agent.__qualname__ = agent.__name__
         evaluate(agent, "notes", out=out, num_queries=12, search="builtin:bm25")
     return out
-
-
-def _path_of(folder: Path) -> str:
-    return f'"dataset": "{folder / "tiny"}"'
 
 
 @contextmanager
@@ -207,7 +195,7 @@ def browser(runs: Path, answer_runs: Path, history: Path) -> Iterator["Browser"]
     if not chromium:
         pytest.skip("there is no Chromium; name one with ASSAY_CHROMIUM")
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=list(_FLAGS))
+        browser = started.chromium.launch(executable_path=chromium, args=_FLAGS)
         yield browser
         browser.close()
 

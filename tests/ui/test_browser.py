@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,14 @@ def servers(
     return {name: str(client.base_url).rstrip("/") for name, client in named.items()}
 
 
+@pytest.fixture(scope="module")
+def named(runs: Path, answer_runs: Path) -> dict[str, str]:
+    """The first run of each name."""
+    found = {part: names(runs, part)[0] for part in ("first", "third")}
+    parts = ("bm25", "liar", "hasty", "careful", "mute")
+    return found | {part: names(answer_runs, part)[0] for part in parts}
+
+
 def serious(page: "Page", axe: str, *rules: str) -> list[str]:
     """What axe-core finds, with where it is, by all rules or by some."""
     page.evaluate(axe)
@@ -92,123 +100,131 @@ _BROKEN = """[...document.querySelectorAll(".n, code, .score")]
 def test_every_page_is_accessible_in_both_themes_and_widths(
     browser: "Browser",
     servers: dict[str, str],
-    runs: Path,
-    answer_runs: Path,
+    named: dict[str, str],
     axe: str,
     keep: Keep,
     name: str,
     size: str,
 ) -> None:
     """And nothing scrolls sideways, and no number is broken."""
-    named = {part: names(runs, part)[0] for part in ("first", "third")}
-    named |= {
-        part: names(answer_runs, part)[0] for part in ("bm25", "liar", "hasty", "careful", "mute")
-    }
     which, path = PAGES[name]
-    page = browser.new_page(viewport={"width": SIZES[size], "height": 900})
-    try:
+    with browser.new_page(viewport={"width": SIZES[size], "height": 900}) as page:
         page.goto(f"{servers[which]}{path.format(**named)}")
         keep(page, f"{name}-{size}-light")
         assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]
         assert page.evaluate(_BROKEN) == []
         assert_accessible(page, axe)
         keep(page, f"{name}-{size}-dark")
-    finally:
-        page.close()
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_files_are_accessible_too(
-    browser: "Browser", runs: Path, answer_runs: Path, tmp_path: Path, axe: str, size: str
+    browser: "Browser",
+    runs: Path,
+    answer_runs: Path,
+    named: dict[str, str],
+    tmp_path: Path,
+    axe: str,
+    size: str,
 ) -> None:
-    first, third = (RunFolder(runs / names(runs, name)[0]) for name in ("first", "third"))
+    first, third = (RunFolder(runs / named[name]) for name in ("first", "third"))
     sides = [ComparedRun.read(folder, keep_rows=True) for folder in (first, third)]
     file = tmp_path / "comparison.html"
     file.write_text(render_compare_file(compare_page(sides, [compare_runs(first, third)])))
-    answers = answer_runs / names(answer_runs, "liar")[0] / "report.html"
-    page = browser.new_page(viewport={"width": SIZES[size], "height": 900})
-    for path in (file, third.page_file, answers):
-        page.goto(path.as_uri())
-        page.emulate_media(color_scheme="light")
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]
-        assert_accessible(page, axe)
-    page.close()
+    answers = answer_runs / named["liar"] / "report.html"
+    with browser.new_page(viewport={"width": SIZES[size], "height": 900}) as page:
+        for path in (file, third.page_file, answers):
+            page.goto(path.as_uri())
+            page.emulate_media(color_scheme="light")
+            assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]
+            assert_accessible(page, axe)
 
 
 def test_paper_has_charts_and_no_navigation(
-    page: "Page", servers: dict[str, str], runs: Path
+    page: "Page", servers: dict[str, str], named: dict[str, str]
 ) -> None:
     page.emulate_media(media="print", color_scheme="dark")
-    page.goto(f"{servers['runs']}/runs/{names(runs, 'first')[0]}")
+    page.goto(f"{servers['runs']}/runs/{named['first']}")
     expect(page.locator(".histogram rect").last).to_be_visible()
     expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
     for hidden in (".nav", ".tabs", ".actions"):
         expect(page.locator(hidden)).to_be_hidden()
 
 
-# --- eight tasks -------------------------------------------------------------------------------
+# --- eight tasks, by clicks and keys -----------------------------------------------------------
+
+BOX = 'input[name="run"][value="{{{}}}"]'
+COMPARE = 'button[value="compare"]'
+# Of which server, what is clicked, and what is to be seen then.
+TASKS = {
+    "worse queries and why": (
+        "runs",
+        [BOX.format("third"), BOX.format("first"), COMPARE],
+        [("h1", "third got worse than"), ("#panel .lost", "Lost: Title")],
+    ),
+    "the documents missed most over runs": (
+        "runs",
+        ["[data-all]", COMPARE, 'a:text-is("Documents")'],
+        [("tbody tr", "Title "), ("tbody tr", " of ")],
+    ),
+    "a wrong answer": (
+        "answers",
+        [
+            'a[href="/runs/{liar}"]',
+            '.tabs a:has-text("Answers")',
+            "tr[data-row]:nth-child(2) a[data-panel]",
+        ],
+        [("#panel", words) for words in ("wrong", "Answer", "Reference", "Retrieved")],
+    ),
+    "slow queries": (
+        "runs",
+        ['a[href="/runs/{first}"]', ".figures a:has-text('p95')"],
+        [('th[aria-sort="descending"]', "latency")],
+    ),
+    "a trend with its gate": (
+        "history",
+        ['a:text-is("Trend")'],
+        [("svg.trend", "gate 0.55")],
+    ),
+}
 
 
-class Clicks:
-    """Counts clicks and keys: what a task may cost."""
-
-    def __init__(self, page: "Page") -> None:
-        self.page = page
-        self.clicks = self.keys = 0
-
-    def click(self, selector: str) -> None:
-        self.clicks += 1
-        self.page.locator(selector).first.click()
-
-    def press(self, key: str) -> None:
-        self.keys += 1
-        self.page.wait_for_load_state()  # the script is there
-        self.page.keyboard.press(key)
-
-
-@pytest.fixture
-def user(page: "Page") -> Clicks:
-    return Clicks(page)
-
-
-def box(run: str) -> str:
-    return f'input[name="run"][value="{run}"]'
-
-
-def test_worse_queries_and_why_take_three_clicks(
-    user: Clicks, servers: dict[str, str], runs: Path
+@pytest.mark.parametrize(("server_name", "clicks", "seen"), TASKS.values(), ids=TASKS)
+def test_a_task_takes_three_clicks_at_most(
+    page: "Page",
+    servers: dict[str, str],
+    named: dict[str, str],
+    server_name: str,
+    clicks: list[str],
+    seen: list[tuple[str, str]],
 ) -> None:
-    user.page.goto(servers["runs"])
-    for name in ("third", "first"):
-        user.click(box(names(runs, name)[0]))
-    user.click('button[value="compare"]')
-    expect(user.page.locator("h1")).to_contain_text("third got worse than")
-    expect(user.page.locator("#panel .lost").first).to_contain_text("Lost: Title")
-    assert user.clicks == 3
+    page.goto(servers[server_name])
+    for selector in clicks:
+        page.locator(selector.format(**named)).first.click()
+    for selector, words in seen:
+        expect(page.locator(selector).first).to_contain_text(words)
 
 
-def test_the_documents_missed_most_over_runs_take_three_clicks(
-    user: Clicks, servers: dict[str, str]
+def test_the_first_screen_has_many_runs_and_a_trend_all_of_them(
+    page: "Page", servers: dict[str, str]
 ) -> None:
-    user.page.goto(servers["runs"])
-    user.click("[data-all]")
-    user.click('button[value="compare"]')
-    user.click('a:text-is("Documents")')
-    row = user.page.locator("tbody tr").first
-    expect(row).to_contain_text(re.compile(r"Title \d+"))
-    expect(row).to_contain_text(re.compile(r"\d+ of \d+"))
-    assert user.clicks == 3
+    page.goto(servers["history"])
+    last = page.locator("tr[data-row]").nth(20).bounding_box()
+    assert last
+    assert last["y"] + last["height"] <= 900
+    page.goto(f"{servers['history']}/trends")
+    assert page.locator("svg.trend a.point").count() == 30
+    assert page.locator("svg.trend .run-label").count() <= 6
 
 
 def test_a_run_is_shared_as_one_file_by_one_click(
-    user: Clicks, servers: dict[str, str], runs: Path, tmp_path: Path
+    page: "Page", servers: dict[str, str], named: dict[str, str], tmp_path: Path
 ) -> None:
-    user.page.goto(f"{servers['runs']}/runs/{names(runs, 'third')[0]}")
-    with user.page.expect_download() as download:
-        user.click("text=Download as one file")
+    page.goto(f"{servers['runs']}/runs/{named['third']}")
+    with page.expect_download() as download:
+        page.click("text=Download as one file")
     download.value.save_as(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
-    assert user.clicks == 1
 
 
 class RestService(JsonServer):
@@ -217,85 +233,47 @@ class RestService(JsonServer):
 
 
 def test_a_rest_service_is_evaluated_by_two_clicks(
-    user: Clicks, folder: Path, tmp_path: Path
+    page: "Page", folder: Path, tmp_path: Path
 ) -> None:
     with (
         RestService().running() as service,
         running(folder, "--runs", str(tmp_path / "runs")) as client,
     ):
-        user.page.goto(str(client.base_url))
-        user.click('a:text-is("Evaluate")')
-        expect(user.page.locator('input[name="target"]')).to_be_focused()
-        user.page.keyboard.type(f"rest:{service.url}/search?q={{query}}")
-        user.page.locator('input[name="dataset"]').fill(str(folder / "tiny"))
-        user.click('button:text-is("Start")')
-        expect(user.page.locator("h1")).to_be_visible()
-        user.page.wait_for_url("**/runs/**", timeout=60_000)
-        expect(user.page.locator("body")).to_contain_text("Download as one file")
-        expect(user.page.locator("body")).to_contain_text("nDCG@5")
-    assert user.clicks == 2
+        page.goto(str(client.base_url))
+        page.click('a:text-is("Evaluate")')
+        expect(page.locator('input[name="target"]')).to_be_focused()
+        page.keyboard.type(f"rest:{service.url}/search?q={{query}}")
+        page.locator('input[name="dataset"]').fill(str(folder / "tiny"))
+        page.click('button:text-is("Start")')
+        expect(page.locator("h1")).to_be_visible()
+        page.wait_for_url("**/runs/**", timeout=60_000)
+        expect(page.locator("body")).to_contain_text("Download as one file")
+        expect(page.locator("body")).to_contain_text("nDCG@5")
 
 
 def test_ten_documents_are_graded_with_two_clicks_and_ten_keys(
-    user: Clicks, servers: dict[str, str], answer_runs: Path, axe: str
+    page: "Page", servers: dict[str, str], named: dict[str, str], answer_runs: Path, axe: str
 ) -> None:
     shutil.rmtree(answer_runs / "pools", ignore_errors=True)
-    user.page.goto(servers["answers"])
-    user.click(box(names(answer_runs, "bm25")[0]))
-    user.click('button[value="grade"]')
+    page.goto(servers["answers"])
+    page.locator(BOX.format("bm25").format(**named)).click()
+    page.click('button[value="grade"]')
     for number in range(10):
-        expect(user.page.locator(".grading")).to_contain_text(re.compile(rf"\b{number} of \d+ gr"))
-        user.press(str(number % 4))
-    expect(user.page.locator(".grading")).to_contain_text(re.compile(r"\b10 of \d+ graded"))
-    assert (user.clicks, user.keys) == (2, 10)
-    assert_accessible(user.page, axe)
-    user.click(".grading a")
-    expect(user.page.locator("h2").first).to_have_text("Graders")
-    assert_accessible(user.page, axe)
+        expect(page.locator(".grading")).to_contain_text(re.compile(rf"\b{number} of \d+ gr"))
+        page.wait_for_load_state()  # the script is there
+        page.keyboard.press(str(number % 4))
+    expect(page.locator(".grading")).to_contain_text(re.compile(r"\b10 of \d+ graded"))
+    assert_accessible(page, axe)
+    page.click(".grading a")
+    expect(page.locator("h2").first).to_have_text("Graders")
+    assert_accessible(page, axe)
     shutil.rmtree(answer_runs / "pools")
-
-
-def test_a_trend_with_its_gate_takes_one_click(user: Clicks, servers: dict[str, str]) -> None:
-    user.page.set_viewport_size({"width": 1440, "height": 900})
-    user.page.goto(servers["history"])
-    last = user.page.locator("tr[data-row]").nth(25).bounding_box()
-    assert last
-    assert last["y"] + last["height"] <= 900  # 26 runs in the first screen
-    user.click('a:text-is("Trend")')
-    expect(user.page.locator("svg.trend")).to_contain_text("gate 0.55")
-    assert user.page.locator("svg.trend a.point").count() == 30
-    assert user.page.locator("svg.trend .run-label").count() <= 6
-    assert user.clicks == 1
-
-
-def test_a_wrong_answer_takes_three_clicks(
-    user: Clicks, servers: dict[str, str], answer_runs: Path
-) -> None:
-    run = names(answer_runs, "liar")[0]
-    user.page.goto(servers["answers"])
-    user.click(f'a[href="/runs/{run}"]')
-    user.click('.tabs a:has-text("Answers")')
-    user.click("tr[data-row]:nth-child(2) a[data-panel]")
-    panel = user.page.locator("#panel")
-    for words in ("wrong", "Answer", "Reference", "Retrieved"):
-        expect(panel).to_contain_text(words)
-    assert user.clicks == 3
-
-
-def test_slow_queries_take_two_clicks(user: Clicks, servers: dict[str, str], runs: Path) -> None:
-    run = names(runs, "first")[0]
-    user.page.goto(servers["runs"])
-    user.click(f'a[href="/runs/{run}"]')
-    user.click(".figures a:has-text('p95')")
-    expect(user.page.locator('th[aria-sort="descending"]')).to_contain_text("latency")
-    assert user.clicks == 2
 
 
 # --- keys, selection, without a script ---------------------------------------------------------
 
 
-def test_keys_walk_through_lists(user: Clicks, servers: dict[str, str], runs: Path) -> None:
-    page = user.page
+def test_keys_walk_through_lists(page: "Page", servers: dict[str, str], runs: Path) -> None:
     page.goto(servers["runs"])
     for key in ("j", "j", "x", "k", "x"):
         page.keyboard.press(key)
@@ -328,16 +306,14 @@ def test_keys_walk_through_lists(user: Clicks, servers: dict[str, str], runs: Pa
 
 
 def test_a_selection_survives_filters_and_views(
-    user: Clicks, servers: dict[str, str], runs: Path
+    page: "Page", servers: dict[str, str], named: dict[str, str]
 ) -> None:
-    page = user.page
-    third, first = names(runs, "third")[0], names(runs, "first")[0]
     page.goto(servers["runs"])
-    user.click(box(third))
+    page.locator(BOX.format("third").format(**named)).click()
     page.goto(f"{servers['runs']}/?q=target:first")
     expect(page.locator("[data-count]")).to_contain_text("1 chosen")
-    user.click(box(first))
-    user.click('button[value="compare"]')
+    page.locator(BOX.format("first").format(**named)).click()
+    page.click(COMPARE)
     expect(page.locator("h1")).to_contain_text("third got worse than")
 
 
@@ -354,21 +330,17 @@ def test_a_part_of_a_trend_is_chosen_by_dragging(page: "Page", servers: dict[str
     assert page.locator("svg.trend a.point").count() < 30
 
 
-@pytest.fixture
-def plain(browser: "Browser") -> Iterator["Page"]:
-    context = browser.new_context(java_script_enabled=False)
-    yield context.new_page()
-    context.close()
-
-
 def test_reading_works_without_javascript(
-    plain: "Page", servers: dict[str, str], runs: Path
+    browser: "Browser", servers: dict[str, str], named: dict[str, str]
 ) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    plain = context.new_page()
     plain.goto(servers["runs"])
     for name in ("first", "third"):
-        plain.locator(box(names(runs, name)[0])).check()
-    plain.locator('button[value="compare"]').click()
+        plain.locator(BOX.format(name).format(**named)).check()
+    plain.locator(COMPARE).click()
     expect(plain.locator("h1")).to_contain_text("got worse than")
     plain.locator("tr[data-row]:nth-child(3) a[data-panel]").click()
     expect(plain.locator("tr.on")).to_have_count(1)
     expect(plain.locator("#panel")).to_contain_text("query")
+    context.close()

@@ -2,9 +2,12 @@
 
 import asyncio
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import httpx
@@ -14,6 +17,7 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import running
 
 from assay import evaluate
+from assay.errors import UsageError
 from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
 from assay.net.sse import EventReader
 from assay.run.config import JudgeSettings, RunConfig
@@ -21,7 +25,7 @@ from assay.run.folder import RunFolder
 from assay.serve.ui import evaluations
 from assay.serve.ui.context import Ui
 from assay.serve.ui.evaluate import read_config, repeat_query
-from assay.serve.ui.evaluations import Evaluations, LiveRun
+from assay.serve.ui.evaluations import MAX_RUNNING, Evaluations, LiveRun, StartedEvaluation
 
 
 @pytest.fixture
@@ -97,43 +101,18 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
     assert "cannot import &#39;nowhere&#39;" in client.get(place).text
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"target": ""}, "enter a target"),
-        ({"target": "builtin:bm25", "top_k": "0"}, "top_k must be between 1 and 1000"),
-        ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "--top-k 99"),
-        ({"target": "builtin:bm25", "counterfactuals": "on"}, "needs --answers"),
-        ({"target": "builtin:bm25", "answers": "on", "judge": "oracle"}, "unknown provider"),
-    ],
-)
-def test_a_wrong_form_comes_back_with_what_is_wrong(
-    server: httpx.Client, folder: Path, runs: Path, values: dict[str, str], words: str
-) -> None:
-    before = len(list(runs.iterdir()))
-    answer = start(server, folder, **values)
-    assert answer.status_code == 422
-    assert words in answer.text.replace("&gt;", ">")
-    assert f'value="{folder / "tiny"}"' in answer.text  # what was typed is still there
-    assert len(list(runs.iterdir())) == before
-
-
 def test_one_query_is_tried_before_the_run(server: httpx.Client, folder: Path) -> None:
+    def tried(target: str, **more: str) -> tuple[int, str]:
+        answer = start(server, folder, target=target, **more, **{"try": "1"})
+        return answer.status_code, read_page(answer.text).text
+
     before = server.get("/").text.count("<tr")
-    answer = start(server, folder, target="python:target:nothing", answers="on", **{"try": "1"})
-    page = read_page(answer.text)
-    assert answer.status_code == 200
-    assert "python:target:nothing" in page.text
-    assert "no document came back" in page.text
-    hits = read_page(
-        start(server, folder, target="python:target:right", query="query 3", **{"try": "1"}).text
-    )
-    assert "1. Title 3" in hits.text
-    missing = start(server, folder, target="python:nowhere:f", **{"try": "1"})
-    assert missing.status_code == 422
-    assert "cannot import 'nowhere'" in read_page(missing.text).text
-    built_in = read_page(start(server, folder, target="builtin:bm25", **{"try": "1"}).text)
-    assert re.search(r"words: \w+ \d", built_in.text), built_in.text
+    status, text = tried("python:target:nothing", answers="on")
+    assert (status, "no document came back" in text) == (200, True)
+    assert "1. Title 3" in tried("python:target:right", query="query 3")[1]
+    status, text = tried("python:nowhere:f")
+    assert (status, "cannot import 'nowhere'" in text) == (422, True)
+    assert re.search(r"words: \w+ \d", tried("builtin:bm25")[1])
     assert server.get("/").text.count("<tr") == before
 
 
@@ -234,3 +213,62 @@ async def test_the_process_is_put_under_the_policy_of_the_server(
     await started.process.wait()
     await evaluations.close()
     assert "private or special network" in " ".join(started.lines)
+
+
+class FakeProcess:
+    """Runs until it is interrupted; one that is `deaf` has to be killed."""
+
+    def __init__(self, deaf: bool) -> None:
+        self.returncode: int | None = None
+        self.deaf = deaf
+        self.signals: list[int] = []
+        self.stdin = BytesIO()
+        self.stderr = asyncio.StreamReader()
+        self._ended = asyncio.Event()
+
+    def end(self, code: int) -> None:
+        self.returncode = code
+        self.stderr.feed_data(b"\xff\n" + b"x" * 2000 + b"\n")
+        self.stderr.feed_eof()
+        self._ended.set()
+
+    def send_signal(self, number: int) -> None:
+        self.signals.append(number)
+        if not self.deaf:
+            self.end(130)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.end(-9)
+
+    async def wait(self) -> int | None:
+        await self._ended.wait()
+        return self.returncode
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+async def test_what_runs_is_bounded_and_ended_and_what_ended_is_kept_for_a_while(
+    deaf: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def process(*_arguments: str, **_options: Any) -> FakeProcess:
+        await asyncio.sleep(0)  # as long as others may start one
+        return FakeProcess(deaf)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", process)
+    monkeypatch.setattr(evaluations, "_MAX_KEPT", 3)
+    monkeypatch.setattr(evaluations, "_GRACE_S", 0.01)
+    queue, started = Evaluations(Path("runs")), []
+    for _ in range(3):
+        starting = (queue.start(RunConfig("builtin:bm25")) for _ in range(MAX_RUNNING + 2))
+        outcomes = await asyncio.gather(*starting, return_exceptions=True)
+        made = [each for each in outcomes if isinstance(each, StartedEvaluation)]
+        assert len(made) == len(queue.running()) == MAX_RUNNING
+        assert all(isinstance(each, UsageError) for each in outcomes if each not in made)
+        started += made
+        await queue.close()
+        assert queue.running() == []
+    processes: list[Any] = [each.process for each in started]
+    assert all((signal.SIGKILL in each.signals) is deaf for each in processes)
+    assert all(len(line) <= 500 for each in started for line in each.lines)
+    assert len([each for each in started if queue.get(each.id) is each]) <= 3 + MAX_RUNNING
+    assert queue.get(started[-1].id) is started[-1]

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 import resource
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from starlette.testclient import TestClient
 from tests.report.page_reading import read_page
 from tests.ui.conftest import SCRIPT, open_pages
 
+from assay import evaluate
 from assay.errors import DataError, UsageError
 from assay.labels.pool import GradedPool, PassagePair, write_pool
 
@@ -22,13 +22,15 @@ from assay.labels.pool import GradedPool, PassagePair, write_pool
 def runs(tmp_path: Path) -> Path:
     """A folder with a pool `tea` of four documents, whose texts mean harm."""
     runs = tmp_path / "runs"
-    pairs = [
-        PassagePair(
-            f"q{i // 2}", f"query {i // 2} {SCRIPT}", f"d{i}", f"T{i} text {SCRIPT}", f"T{i}"
-        )
-        for i in range(4)
-    ]
-    write_pool(runs / "pools" / "tea.csv", pairs)
+    write_pool(
+        runs / "pools" / "tea.csv",
+        [
+            PassagePair(
+                f"q{i // 2}", f"query {i // 2} {SCRIPT}", f"d{i}", f"text {SCRIPT}", f"T{i}"
+            )
+            for i in range(4)
+        ],
+    )
     return runs
 
 
@@ -100,9 +102,7 @@ def test_a_pool_that_is_not_there_is_not_opened(client: TestClient, name: str) -
 
 
 def test_a_pool_is_made_of_runs_by_one_button_and_opened_again_by_it(tmp_path: Path) -> None:
-    import assay
-
-    run = assay.evaluate("builtin:bm25", "notes", num_queries=3, out=tmp_path / "runs")
+    run = evaluate("builtin:bm25", "notes", num_queries=3, out=tmp_path / "runs")
     with open_pages(tmp_path / "runs") as client:
         data = {"run": run.name, "do": "grade"}
         first = client.post("/chosen", data=data).headers["location"]
@@ -132,27 +132,29 @@ def test_read_only_shows_the_agreement_and_no_form(runs: Path) -> None:
         assert client.get("/grade/tea/labels.qrels").text == "q0 0 d0 3\n"
 
 
-def test_a_damaged_line_is_told_each_time_and_loses_no_grade(tmp_path: Path) -> None:
-    """The first look must not take the place of the lines around it."""
+@pytest.fixture
+def pool(tmp_path: Path) -> GradedPool:
+    """Of one document."""
     write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
-    pool = GradedPool(tmp_path / "p.csv")
+    return GradedPool(tmp_path / "p.csv")
+
+
+def test_a_damaged_line_is_told_each_time_and_loses_no_grade(pool: GradedPool) -> None:
+    """The first look must not take the place of the lines around it."""
     pool.save("Ann", ("q", "d"), 2)
-    journal = tmp_path / "p.csv.journal.jsonl"
-    good = journal.read_bytes()
+    good = pool.journal.read_bytes()
     later = good.replace(b"Ann", b"Bob")
     for damage in (b'{"grader": 1}\n', good.replace(b'"grade":2', b'"grade":true')):
-        journal.write_bytes(good + damage + later)
+        pool.journal.write_bytes(good + damage + later)
         for _ in range(2):
             with pytest.raises(DataError, match="has"):
                 pool.grades()
-    journal.write_bytes(good + later)
+    pool.journal.write_bytes(good + later)
     assert set(pool.grades()) == {"Ann", "Bob"}
 
 
-def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(tmp_path: Path) -> None:
+def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(pool: GradedPool) -> None:
     """A disk that is nearly full takes a part of a write, and only the next one fails."""
-    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
-    pool = GradedPool(tmp_path / "p.csv")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (80, hard))  # bytes: a line has more
     try:
@@ -162,16 +164,13 @@ def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(tmp_path: Path) ->
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert pool.journal.stat().st_size == 80
     pool.save("Ann", ("q", "d"), 1)
-    assert GradedPool(tmp_path / "p.csv").grades() == {"Ann": {("q", "d"): 1}}
+    assert GradedPool(pool.path).grades() == {"Ann": {("q", "d"): 1}}
 
 
-def test_graders_are_counted(tmp_path: Path) -> None:
+def test_graders_are_counted(pool: GradedPool) -> None:
     """Each is compared with each: a visitor could make the page take hours."""
-    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
-    pool = GradedPool(tmp_path / "p.csv")
-    record = {"query_id": "q", "doc_id": "d", "grade": 1}
-    lines = [json.dumps({"grader": f"g{n}", **record}) + "\n" for n in range(50)]
-    (tmp_path / "p.csv.journal.jsonl").write_text("".join(lines))
+    for number in range(50):
+        pool.save(f"g{number}", ("q", "d"), 1)
     pool.save("g3", ("q", "d"), 2)
     with pytest.raises(UsageError, match="50 people"):
         pool.save("one more", ("q", "d"), 2)
