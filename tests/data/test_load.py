@@ -54,7 +54,7 @@ def test_the_cache_is_in_the_home_folder_or_names_its_variable(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(DataError, match="cannot be written: .*set ASSAY_CACHE"):
+    with pytest.raises(DataError, match=r"cannot be written: .*set ASSAY_CACHE"):
         cache_folder()
     monkeypatch.delenv("ASSAY_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))

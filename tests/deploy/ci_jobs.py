@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ class LocalRunner:
     tools: Path
     variables: Mapping[str, str]
     output: str = ""
-    outcomes: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def create(cls, folder: Path, tools: Path, variables: Mapping[str, str]) -> "LocalRunner":
@@ -59,7 +58,7 @@ class LocalRunner:
 
 
 def run_github_steps(
-    runner: LocalRunner, steps: list[dict[str, Any]], expressions: Mapping[str, str]
+    runner: LocalRunner, steps: list[dict[str, Any]], expressions: dict[str, str]
 ) -> int:
     """The first exit code that is not 0. After it only steps with `if: always()` are executed."""
     for earlier in (runner.folder / "runs").glob("2*"):  # names tell seconds; a job takes less
@@ -75,7 +74,10 @@ def run_github_steps(
         code = runner.run(_expand(step["run"], expressions), extra)
         if code and step.get("continue-on-error") is not True:
             failed = failed or code
-        _read_outputs(runner, step.get("id", ""), expressions)
+        if "id" in step:
+            for line in Path(runner.variables["GITHUB_OUTPUT"]).read_text().splitlines():
+                name, _, value = line.partition("=")
+                expressions[f"steps.{step['id']}.outputs.{name}"] = value
     return failed
 
 
@@ -110,12 +112,3 @@ def _holds(condition: str, expressions: Mapping[str, str]) -> bool:
         if (expressions[name] == value) != (sign == "=="):
             return False
     return True
-
-
-def _read_outputs(runner: LocalRunner, step: str, expressions: Mapping[str, str]) -> None:
-    path = runner.variables.get("GITHUB_OUTPUT")
-    if step and path and Path(path).exists() and isinstance(expressions, dict):
-        for line in Path(path).read_text().splitlines():
-            name, _, value = line.partition("=")
-            runner.outcomes[f"steps.{step}.outputs.{name}"] = value
-            expressions[f"steps.{step}.outputs.{name}"] = value

@@ -71,27 +71,22 @@ def test_the_ignore_file_lets_in_what_is_copied_and_no_more() -> None:
 
 COMPOSE = ROOT / "docker-compose.yml"
 CLUSTER = ROOT / "examples" / "docker-cluster.yml"
-
-
-def compose(file: Path = COMPOSE) -> dict[str, dict[str, Any]]:
-    """The services of a composition, by name."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load(file.read_text())["services"]
-    return found
+SERVICES = yaml.safe_load(COMPOSE.read_text())["services"]
 
 
 def test_the_evaluator_comes_without_an_agent_on_the_port_of_the_users_own() -> None:
     """Someone who evaluates an agent of theirs starts it on 9010, as the specification says."""
-    services = compose()
-    started = {name: each for name, each in services.items() if "profiles" not in each}
+    started = {name: each for name, each in SERVICES.items() if "profiles" not in each}
     assert list(started) == ["qdrant", "mcp-server", "green-agent"]
     assert "9010:9010" not in str(started)
-    assert services["purple-agent"]["profiles"] == ["purple"]
-    assert "host.docker.internal:host-gateway" in services["green-agent"]["extra_hosts"]
-    assert "host.docker.internal" in services["green-agent"]["environment"]["ASSAY_ALLOWED_HOSTS"]
+    assert SERVICES["purple-agent"]["profiles"] == ["purple"]
+    green = SERVICES["green-agent"]
+    assert "host.docker.internal:host-gateway" in green["extra_hosts"]
+    assert "host.docker.internal" in green["environment"]["ASSAY_ALLOWED_HOSTS"]
 
 
 def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
-    services = {**compose(CLUSTER), **compose()}
+    services = {**yaml.safe_load(CLUSTER.read_text())["services"], **SERVICES}
     for name, service in services.items():
         assert set(service["healthcheck"]) >= {"test", "interval", "timeout", "retries"}, name
         assert "memory" in service["deploy"]["resources"]["limits"], name
@@ -99,9 +94,8 @@ def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
 
 @pytest.mark.parametrize("name", ["mcp-server", "purple-agent", "green-agent", "ui"])
 def test_the_flags_of_a_service_are_flags_of_its_server(name: str) -> None:
-    service = compose()[name]
-    server = service["build"]["target"]
-    command = (forked.ASSAY, "serve", server, *service["command"])
+    service = SERVICES[name]
+    command = (forked.ASSAY, "serve", service["build"]["target"], *service["command"])
     done = forked.run(*command, "--help")
     assert done.returncode == 0, done.stderr
     assert forked.run(*command, "--no-such-flag").returncode == 2

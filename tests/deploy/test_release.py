@@ -1,12 +1,12 @@
 """What is released: the archives' content, and the workflow that publishes them."""
 
-import importlib.util
+import json
 import re
+import runpy
 import shutil
 import tomllib
 import zipfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
@@ -14,37 +14,29 @@ from tests.deploy.ci_jobs import LocalRunner, run_github_steps
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-
-
-@pytest.fixture(scope="module")
-def dist() -> ModuleType:
-    """The script behind `make dist`."""
-    spec = importlib.util.spec_from_file_location("dist", ROOT / "scripts" / "dist.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+VERSION = PROJECT["version"]
+SERVER = json.loads((ROOT / "deploy" / "server.json").read_text(encoding="utf-8"))
+DIST = runpy.run_path(str(ROOT / "scripts" / "dist.py"))
 
 
 @pytest.mark.slow
-def test_the_archives_are_complete_and_hold_nothing_else(dist: ModuleType, tmp_path: Path) -> None:
-    archives = dist.build(tmp_path / "dist")
-    assert [problem for each in archives for problem in dist.problems(each)] == []
-    dist.check_metadata(archives)
+def test_the_archives_are_complete_and_hold_nothing_else(tmp_path: Path) -> None:
+    archives = DIST["build"](tmp_path / "dist")
+    assert [problem for each in archives for problem in DIST["problems"](each)] == []
+    DIST["check_metadata"](archives)
     _, wheel = archives
     with zipfile.ZipFile(wheel, "a") as file:
         for name in ("assay/x.pyc", "tests/test_x.py", "assay/data/other/corpus.jsonl"):
             file.writestr(name, "")
-    found = "\n".join(dist.problems(wheel))
+    found = "\n".join(DIST["problems"](wheel))
     assert "assay/x.pyc does not belong into a release" in found
     assert "tests/test_x.py is in the wheel, and not in src" in found
     assert "assay/data/other/corpus.jsonl looks like the text of a data set" in found
 
 
-def test_the_examples_of_the_readme_are_found(dist: ModuleType) -> None:
-    module, commands = dist.readme_examples()
+def test_the_examples_of_the_readme_are_found() -> None:
+    module, commands = DIST["readme_examples"]()
     assert "def find(" in module
     assert "def answer(" in module
     assert [command.split()[1] for command in commands] == ["doctor", "eval", "eval"]
@@ -82,3 +74,38 @@ def test_a_tag_that_is_not_the_version_is_refused(
     checks = [step for step in steps if step.get("name") == "The tag is the version"]
     runner = LocalRunner.create(project, tmp_path / "tools", {"GITHUB_REF_NAME": tag})
     assert run_github_steps(runner, checks, {}) == code, runner.output
+
+
+def test_uvx_finds_a_command_of_the_distributions_name() -> None:
+    assert PROJECT["scripts"]["agent-assay"] == PROJECT["scripts"]["assay"]
+    assert list(PROJECT["entry-points"]["pytest11"]) == ["agent-assay"]
+
+
+def test_every_file_names_the_version_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    versions = {SERVER["version"], SERVER["packages"][0]["version"], citation["version"]}
+    assert versions == {PROJECT["version"]}
+
+
+def test_the_readme_proves_whose_mcp_server_it_is() -> None:
+    """The registry reads this marker from the published description."""
+    assert f"mcp-name: {SERVER['name']} " in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(SERVER["description"]) <= 100  # the registry refuses more
+
+
+@pytest.mark.parametrize(
+    "file", [".github/workflows/ci.yml", ".github/workflows/release.yml", "action.yml"]
+)
+def test_actions_are_pinned_by_commit(file: str) -> None:
+    """A tag can be moved to other code, a commit cannot."""
+    used = re.findall(r"uses: (\S+)", (ROOT / file).read_text(encoding="utf-8"))
+    assert used
+    assert [action for action in used if not re.search("@[0-9a-f]{40}$", action)] == []
+
+
+def test_the_workflow_runs_all_versions() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    matrix = yaml.safe_load(workflow)["jobs"]["test"]["strategy"]["matrix"]["python"]
+    prefix = "Programming Language :: Python :: 3."
+    named = [each for each in PROJECT["classifiers"] if each.startswith(prefix)]
+    assert {f"3.{each.removeprefix(prefix)}" for each in named} <= {*matrix}

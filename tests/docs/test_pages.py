@@ -29,16 +29,18 @@ import sys
 import threading
 import time
 import tomllib
+import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests import forked
-from tests.data.file_server import file_server, publish
-from tests.docs.scripted_model import reply
+from tests.data.file_server import FileServer, file_server, publish
+from tests.judge_controls import control_reply
+from tests.labels.test_model_grades import reply as grade
 from tests.llm_providers.model_server import ModelServer
 from tests.loopback import free_port
 from tests.serve.serving import serving
@@ -54,21 +56,12 @@ PAGES = [
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED),
     ROOT / "skills" / "assay" / "SKILL.md",
 ]
+OWN_PORT = "8765"  # of a service that a page starts
 # The commands of these pages are about the service, not about the figures.
 FEW_QUERIES = {"targets.md"}
 READERS_COMMANDS = {
-    "make",
-    "pip",
-    "uvx",
-    "curl",
-    "docker",
-    "docker-compose",
-    "git",
-    "sh",
-    "export",
-    ".",
-    "cd",
-    "kubectl",
+    *("make", "pip", "uvx", "curl", "docker", "docker-compose", "git", "kubectl"),
+    *("sh", "export", ".", "cd"),
 }
 LANGUAGES = {"sh", "python", "pycon", "text", "json", "toml", "yaml", "http", "sql"}
 _BLOCK = re.compile(
@@ -231,11 +224,24 @@ def look_up(words: list[str]) -> None:
     if command is None:
         assert words[1] in app.verbs or words[1].startswith("--"), words
         return
-    rest = words[2:]
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-    known.add("--help")
-    unknown = {word for word in rest if word.startswith("--")} - known - {"--help-all"}
-    assert not unknown, (words, unknown)
+    given = {word for word in words[2:] if word.startswith("--")}
+    assert given <= known | {"--help", "--help-all"}, words
+
+
+def reply(prompt: str) -> str:
+    """Of the model that pages ask: right about words, so that its controls pass. One answer is
+    right, or better, if it is the reference word for word.
+    """
+    if prompt.startswith("Grade"):
+        return grade(prompt)
+    said = re.findall(r"<answer \w+>\s*([^<]*)", prompt)
+    if prompt.startswith("Choose"):
+        *reference, first, second = said
+        return "FIRST" if first in reference else "SECOND" if second in reference else "TIE"
+    if "TRUE or FALSE" in prompt:
+        return "TRUE" if len(set(said)) < 2 else "FALSE"
+    return control_reply(prompt) or "YES"
 
 
 @dataclass(frozen=True)
@@ -277,10 +283,8 @@ def serving_in_thread(served: Any) -> Iterator[str]:
     thread.join(10)
 
 
-def publish_scifact(mirror: Any) -> None:
+def publish_scifact(mirror: FileServer) -> None:
     """A data set of one question, as BEIR's authors and as the hub have it."""
-    import zipfile
-
     files = {
         "corpus.jsonl": '{"_id": "d1", "text": "Tea is steeped."}\n',
         "queries.jsonl": '{"_id": "q1", "text": "tea?"}\n',
@@ -337,21 +341,14 @@ def test_every_block_of_the_page_does_what_it_says(
     if page.name in FEW_QUERIES:
         reader.env["ASSAY_NUM_QUERIES"] = "4"
     blocks = read_blocks(page)
-    own = {port for block in blocks for port in served_ports(block)}
+    port = reader.env["PAGE_PORT"]
 
     def local(match: re.Match[str]) -> str:
-        return f"localhost:{reader.env['PAGE_PORT']}" if match[1] in own else services.search
+        return f"localhost:{port}" if match[1] == OWN_PORT else services.search
 
     for block in blocks:
         if page.name == "README.md" and block.language == "text":
             continue  # the output of `make eval`, compared in tests/cli/test_readme.py
         assert block.language in LANGUAGES or block.title, (page.name, block.text[:60])
-        text = _PORT.sub(local, block.text)
-        for port in own:
-            text = text.replace(port, reader.env["PAGE_PORT"])
-        reader.follow(Block(block.language, block.mark, block.words, text))
-
-
-def served_ports(block: Block) -> set[str]:
-    """The port of a service that the page starts: 8765, wherever it is written."""
-    return {"8765"} if "8765" in block.text else set()
+        text = _PORT.sub(local, block.text).replace(OWN_PORT, port)
+        reader.follow(replace(block, text=text))

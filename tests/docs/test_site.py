@@ -1,4 +1,4 @@
-"""The docs as a site: it builds strictly, so that no link or anchor is broken."""
+"""The docs as a site, which builds strictly, so that no link is broken; the notebook runs."""
 
 import re
 import shutil
@@ -12,12 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def build(root: Path, site: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, root / "scripts" / "site.py", site],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, root / "scripts" / "site.py", site]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
@@ -27,9 +23,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     home = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert "Assay measures retrieval agents" in home
     assert 'href="search-service/"' in home
-    assert (tmp_path / "site/repository/benchmarks/README/index.html").exists() or (
-        tmp_path / "site/repository/benchmarks/index.html"
-    ).exists()
+    assert list((tmp_path / "site/repository/benchmarks").rglob("index.html"))
     for page in (ROOT / "docs").rglob("*.md"):
         address = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
         assert f'href="{address}/"' in home, page
@@ -53,3 +47,23 @@ def test_broken_links_fail(tmp_path: Path) -> None:
     assert done.returncode == 1
     for each in broken:
         assert re.search(rf"start\.md.*{re.escape(each)}", done.stderr), (each, done.stderr)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_without_a_browser(tmp_path: Path) -> None:
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.reads(  # type: ignore[no-untyped-call]
+        (ROOT / "examples" / "quickstart.ipynb").read_text(encoding="utf-8"), as_version=4
+    )
+    assert not any(cell.get("outputs") for cell in notebook.cells), "commit it without outputs"
+    client = nbclient.NotebookClient(
+        notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    client.execute()
+    outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    shown = outputs[2][-1]["data"]
+    assert "nDCG@5" in shown["text/html"]
+    assert shown["text/plain"].startswith("<Run ")
+    assert outputs[-1][-1]["data"]["text/plain"] == "True"
