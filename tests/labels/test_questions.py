@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.labels.conftest import TEXTS as ALL_TEXTS
 from tests.llm_providers.model_server import ModelServer, openai_model
 
 from assay.cli.app import app
@@ -22,12 +23,7 @@ from assay.labels.questions import (
     read_source_documents,
 )
 
-TEXTS = {
-    "a": ("Tea", "Forty adults drank tea for a year. Tea lowered their blood pressure by 3 mmHg."),
-    "b": ("Coffee", "Coffee was given to 25 people in Basel. Filtered coffee changed nothing."),
-    "c": ("Tea and sleep", "Tea late in the evening shortens sleep by 20 minutes in Lisbon."),
-    "e": ("Empty", ""),
-}
+TEXTS = {key: text for key, text in ALL_TEXTS.items() if key != "d"}
 DOCUMENTS = {key: Document(key, *value) for key, value in TEXTS.items()}
 GOOD = QuestionCandidate(
     "a",
