@@ -16,11 +16,7 @@ from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_beir
 from assay.errors import DataError
-from assay.labels.reference_writing import (
-    AnswerWriter,
-    expected_ids,
-    ranked_documents,
-)
+from assay.labels.reference_writing import AnswerWriter, expected_ids, ranked_documents
 
 SEED_KEYS = [
     *("query_id", "query_text", "ground_truth_answer", "expected_document_ids"),
@@ -175,7 +171,7 @@ def test_facts_of_the_judged_documents_become_nuggets_and_edited_ones_a_persons(
     drawn = Path("nuggets.jsonl")
     first, second = content = records("nuggets.jsonl")
     assert [(each["importance"], each["documents"]) for each in first["facts"]] == [
-        *[("vital", ["d"]), ("vital", ["a"]), ("vital", ["c"]), ("okay", ["a"])],
+        *[("vital", ["d"]), ("vital", ["a"]), ("vital", ["c"]), ("okay", ["a"])]
     ]
     assert [each["id"] for each in second["facts"]] == ["q2.1", "q2.2"]
     assert "nugget_writing@1+" in first["provenance"]["prompt"]
@@ -232,9 +228,7 @@ def test_a_model_whose_replies_are_useless_leaves_a_clear_sentence(
     assert not Path("nuggets.jsonl").exists()
 
 
-def test_near_duplicates_merge_but_never_another_number_or_a_denial(
-    server: ModelServer,
-) -> None:
+def test_near_duplicates_merge_but_never_another_number_or_a_denial(server: ModelServer) -> None:
     said = (
         "Tea lowers blood pressure by 3 mmHg.",
         "Tea lowered the blood pressure by 3 mmHg.",

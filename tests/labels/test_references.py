@@ -63,7 +63,7 @@ def test_whoever_edits_a_fact_has_written_it() -> None:
     path = write("facts.jsonl", line | {"provenance": {"model": "m"}})
     (found,) = read_references(path)
     assert [(each.id, each.by.value) for each in found.facts] == [
-        *[("a", "model"), ("b", "human"), ("q2.3", "human")],
+        *[("a", "model"), ("b", "human"), ("q2.3", "human")]
     ]
     trec = {"qid": "7", "query": "tea?", "nuggets": [{"text": "Tea is hot", "importance": "vital"}]}
     (question,) = read_references(write("trec.jsonl", trec))

@@ -10,14 +10,7 @@ from tests.ui.conftest import open_pages, running
 from tests.ui.test_pages import names
 
 from assay.serve.guards import GuessLimit
-from assay.serve.ui.app import (
-    COOKIE,
-    Session,
-    changing_routes,
-    local_path,
-    page_routes,
-    session_of,
-)
+from assay.serve.ui.app import COOKIE, Session, changing_routes, local_path, page_routes, session_of
 
 TOKEN = "a long secret"
 PAGES = ("/", "/?view=board", "/trends", "/grade", "/evaluate")

@@ -181,11 +181,7 @@ TASKS = {
         ['a[href="/runs/{first}"]', ".figures a:has-text('p95')"],
         [('th[aria-sort="descending"]', "latency")],
     ),
-    "a trend with its gate": (
-        "history",
-        ['a:text-is("Trend")'],
-        [("svg.trend", "gate 0.55")],
-    ),
+    "a trend with its gate": ("history", ['a:text-is("Trend")'], [("svg.trend", "gate 0.55")]),
 }
 
 

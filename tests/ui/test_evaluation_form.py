@@ -100,8 +100,7 @@ def refused(policy: OutboundPolicy, **settings: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["python:a:b", "mcp-stdio:server", "a2a:http://10.0.0.1", "http://localhost:1"],
+    "target", ["python:a:b", "mcp-stdio:server", "a2a:http://10.0.0.1", "http://localhost:1"]
 )
 def test_only_on_loopback_everything_may_be_evaluated(target: str) -> None:
     assert refused(AT_HOME, target=target) == set()

@@ -101,9 +101,7 @@ app = _App(
             "serve": serve_verbs,
             "nextcloud": nextcloud_verbs,
         },
-        "Set up": {
-            "init": _at("init:init", "Write an assay.toml and a CI job for this project."),
-        },
+        "Set up": {"init": _at("init:init", "Write an assay.toml and a CI job for this project.")},
     },
 )
 click.version_option(package_name="agent-assay", message="%(version)s")(app)
@@ -130,12 +128,13 @@ def main(command: Callable[[], object] | None = None) -> None:
     except BrokenPipeError:
         # The reader of our output has gone. Without this, Python reports it again at exit.
         sys.stdout = None
-        sys.exit(141)
+        sys.exit(141)  # 128 + SIGPIPE, as shells have it for a program that `head` cuts off
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:  # raised by any look-up of such a file
             _exit(f"error: {str(error.filename)[:80]}...: {error.strerror}", 2)
         if error.errno not in _DISK_ERRORS:
             raise
+        # Else what is still buffered would be written at exit, and fail with a traceback.
         sys.stdout = None
         _exit(f"error: cannot write {error.filename or 'the output'}: {error.strerror}", 2)
 

@@ -120,6 +120,7 @@ def warn(message: str) -> None:
     say(f"warning: {message}")
 
 
+# The log of a CI job must show that it goes on, and not have a line for each query.
 _SECONDS_BETWEEN_LINES = 10.0
 
 

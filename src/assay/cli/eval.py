@@ -221,6 +221,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
     def end() -> None:
         if stop.is_set():  # a second Ctrl-C: stop at once
+            # Not `sys.exit`, which waits for the threads of a target that hangs.
             os._exit(130)
         stop.set()
 

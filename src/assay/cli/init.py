@@ -84,6 +84,7 @@ _QUERY_NAMES = ("query", "question", "q", "text", "search_text", "prompt")
 _COUNT_NAMES = ("top_k", "k", "limit", "n", "size", "num_results", "max_results")
 _DATA_FOLDERS = (".", "data", "eval", "evals", "evaluation", "tests", "tests/data")
 _TABLES = (".csv", ".tsv", ".jsonl")
+# It may be started in a home folder, where a look at every file would take minutes.
 _MAX_FILES = 200
 _MAX_BYTES = 1_000_000
 _SKIPPED = re.compile(r"(test_.*|conftest|setup|__init__|.*_test)\.py")

@@ -338,6 +338,7 @@ def calibrate(
     if criterion is not None and nuggets:
         raise UsageError("give --criteria or --nuggets, not both")
     chosen = JudgeSettings.read(judge_set or (), "judge_set")
+    # An even number: half of the votes have the reference first, as models prefer a position.
     subject = _subject(criterion, nuggets, chosen.votes + chosen.votes % 2)
     rows = read_labels(labels, subject.levels, subject.needs)
     labeled = [row for row in rows if row.label is not None]

@@ -183,6 +183,7 @@ def compare(
     from assay.metrics.figures import parse_figure
 
     folders = [find_run(run, out) for run in (run_a, run_b, *(more or ()))]
+    # By path: two names, such as a label and `latest`, may mean the same run.
     paths = [folder.path.resolve() for folder in folders]
     if twice := [folder.name for folder in folders if paths.count(folder.path.resolve()) > 1]:
         raise UsageError(f"run {twice[0]!r} would be compared with itself; choose another one")

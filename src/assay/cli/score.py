@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN_QUERIES = 5
-_MAX_BROKEN_ROWS = 20
+_MAX_BROKEN_ROWS = 20  # a log may begin with some; which kind it is, the first whole row says
 _NAMES = ("judge", "judge_set", "no_cache", "gates", "criteria", "references", "faithfulness")
 _OF_RANKINGS = ("qrels", "dataset", "split", "metrics", "top_k", "per_query")
 _OF_ANSWERS = {"rows_out", *_NAMES} - {"gates"}

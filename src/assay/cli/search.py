@@ -25,12 +25,7 @@ from assay.search import embedding
 from assay.search.bm25 import Bm25Settings
 from assay.search.embedding import EmbedderSettings
 from assay.search.filters import parse_filter
-from assay.search.index import (
-    build_index,
-    check_train_judgments,
-    open_retriever,
-    open_store,
-)
+from assay.search.index import build_index, check_train_judgments, open_retriever, open_store
 from assay.search.retriever import BM25_MIDPOINT, check_request
 from assay.targets.target_kinds import parse_target, unused_in_mode
 
@@ -43,6 +38,7 @@ if TYPE_CHECKING:
     from assay.search.retriever import Explanation, SearchHit
     from assay.search.store import Store
 
+# Titles need the room: an id is folded, and `--json` has it whole.
 _MAX_ID_WIDTH = 20
 _MAX_QUERY_WIDTH = 80
 

@@ -18,6 +18,10 @@ from assay.cli.options import (
 from assay.cli.settings import named_configs
 from assay.cli.verb import argument, option, switch
 
+# Servers are imported in their verbs: `assay doctor` reads the options of all verbs, also where the
+# extra `serve` is not installed. What takes long to import comes after `listen`: a port that is
+# taken is told at once, and a caller waits for the answer instead of being refused.
+
 
 def purple(
     mode: str = SEARCH_MODE_OPTION,

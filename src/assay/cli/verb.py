@@ -238,6 +238,7 @@ class VerbCommand(click.Command):
         context = click.get_current_context()
         as_json = given.pop("as_json") if self.has_json else False
         given = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
+        # Only verbs that distinguish what was typed from a variable or assay.toml take it.
         if "context" in inspect.signature(self.function).parameters:
             given["context"] = context
         if (result := self.function(**given)) is not None:

@@ -39,17 +39,12 @@ from assay.files import staging_folder
 from assay.net.json import JsonObject
 from assay.text import respelled
 
+# A sharded corpus has far fewer; a home folder that was passed by mistake has more.
 MAX_FILES = 2000
 _NEEDED = "a data set has corpus.jsonl, queries.jsonl and qrels/test.tsv"
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(?:-[0-9a-f]+)?$")
-_ROLES = {
-    "corpus": "corpus",
-    "queries": "queries",
-    "query": "queries",
-    "qrels": "qrels",
-    "answers": "answers",
-    "judged_by": "judged_by",
-}
+_ROLES = {role: role for role in ("corpus", "queries", "qrels", "answers", "judged_by")}
+_ROLES["query"] = "queries"  # query.parquet, on hubs
 _SPLITS = ("test", "dev", "train", "validation", "val", "trial")
 _DOC_IDS = ("_id", "doc_id", "docid", "docno", "document_id", "corpus_id", "id", "pid")
 _TEXTS = ("text", "contents", "content", "body", "passage", "segment")
@@ -76,6 +71,7 @@ def read_beir(
         names = set(islice((name for name in below if table_stem(name)), MAX_FILES + 1))
         if len(names) > MAX_FILES:
             raise DataError(f"has more than {MAX_FILES:,} tables; pass a part of it", file=path)
+        # Both are there if somebody unpacked one of them: every row would be there twice.
         packed = {name for name in names if name.endswith(".gz") and name[:-3] in names}
         files = {name: plain_file(path / name) for name in names - packed}
     elif path.suffix.lower() == ".zip" or (path.is_file() and zipfile.is_zipfile(path)):

@@ -75,6 +75,7 @@ class CacheDatabase:
         # A private run has an empty one, gone when it is closed.
         place = ":memory:" if is_private() else self.path
         with closing(sqlite3.connect(place, timeout=60.0)) as database:
+            # All of it can be made again: no entry is worth a sync of the disk.
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(self.table)
             with database:

@@ -259,6 +259,7 @@ class Dataset:
             feed_digest(digest, (document.id, document.title, document.text))
         for query in self.queries.values() if labels else ():
             feed_digest(digest, (query.id, query.text))
+        # Sorted, because the order of files in a folder differs from system to system.
         for split in sorted(self.judgments) if labels else ():
             for query_id, grades in self.judgments[split].items():
                 feed_digest(digest, (split, query_id, *(f"{d}={g}" for d, g in grades.items())))
@@ -268,6 +269,7 @@ class Dataset:
     def references_fingerprint(self) -> str:
         """A hash of the reference answers: runs are comparable if they had the same ones."""
         digest = hashlib.sha256()
+        # A lone surrogate, which JSON may hold, is no UTF-8 and must not end a run.
         for reference in self.answers.values():
             digest.update(repr(reference).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()

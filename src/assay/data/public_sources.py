@@ -94,10 +94,13 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
         raise UsageError(
             f"no data set {text!r}; the public sets of BEIR are: {', '.join(BEIR_HASHES)}{hint}"
         )
-    path = _archive_place(name)
-    if name != "nfcorpus" or not os.environ.get("NFCORPUS_ARCHIVE"):
+    path = cache_folder() / ("" if name == "nfcorpus" else "beir") / f"{name}.zip"
+    if name == "nfcorpus" and (given := os.environ.get("NFCORPUS_ARCHIVE")):
+        path = Path(given).expanduser()
+    else:
         _download_archive(name, path, progress)
     algorithm = "sha256" if name == "nfcorpus" else "md5"
+    # Each time: a file in the cache may have been cut or replaced since.
     with reading(path), open_file(path) as stream:
         found = hashlib.file_digest(stream, algorithm).hexdigest()
     if BEIR_HASHES[name] not in (None, found):
@@ -106,13 +109,6 @@ def read_beir_download(text: str, findings: Findings, progress: Progress) -> Dat
             raise DataError(f"{wrong}; delete it, or for other data pass --dataset {path}")
         findings.note("archives with another checksum than the published one", wrong)
     return read_beir(path, text, findings, part)
-
-
-def _archive_place(name: str) -> Path:
-    if name != "nfcorpus":
-        return cache_folder() / "beir" / f"{name}.zip"
-    given = os.environ.get("NFCORPUS_ARCHIVE")
-    return Path(given).expanduser() if given else cache_folder() / "nfcorpus.zip"
 
 
 def _download_archive(name: str, path: Path, progress: Progress) -> None:

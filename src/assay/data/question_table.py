@@ -39,6 +39,7 @@ _JUDGED_BY, _PASSAGE = "judged_by", "passage"
 _SEPARATORS = "\n;|,"
 # What people and spreadsheets write into a cell that has no value; #NV is German for #N/A.
 _NO_VALUE = re.compile(r"#[A-ZÄÖÜ/]+[!?]?|n/?a|nan|null|none|nil|[-–—?]+", re.IGNORECASE)
+# A column with more values is a remark: a figure for each tag would be about one or two queries.
 _MAX_TAG_VALUES = 100
 _MAX_TAG_LENGTH = 100
 

@@ -105,6 +105,7 @@ class StoredDocuments(Mapping[str, Document]):
         query = f"SELECT place, id, {column} FROM documents WHERE place > ? ORDER BY place LIMIT ?"
         place = start - 1
         while True:
+            # Pages by place, not one open cursor: others may ask between two of them.
             with self._lock:
                 rows = self._database.execute(query, (place, _BATCH)).fetchall()
             if not rows:
@@ -196,6 +197,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _key(files: Sequence[TextFile]) -> tuple[str, str]:
     """Hashes of the paths of a corpus and of their state (size, time of change)."""
+    # 2 is the version of `_TABLES`: a file of another one is not found, and made again.
     place, state = hashlib.sha256(), hashlib.sha256(b"2")
     for file in files:
         assert file.source is not None, "only files on the disk have a size"

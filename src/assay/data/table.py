@@ -217,6 +217,7 @@ def read_json(file: TextFile) -> Any:
 
 
 def _from_delimited(file: TextFile, delimiter: str) -> Iterator[Record | DataError]:
+    # The limit is that of the whole process, of which another library may have raised it.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
     held, line = 0, 1  # the line where the next row begins
 

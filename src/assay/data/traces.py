@@ -85,7 +85,7 @@ def _bounded_spans(rows: Iterable[Record]) -> Iterator[TraceSpan]:
     kept = 0  # spans of one trace may be anywhere in the file, so all of them are held in memory
     for row in rows:
         for span in spans_of(row.fields):
-            kept += 200 + len(orjson.dumps(span.attributes))
+            kept += 200 + len(orjson.dumps(span.attributes))  # 200: its ids, names and times
             yield span
         if kept > _MAX_BYTES:
             row.fail(f"has more than {_MAX_BYTES // 2**20} MB of traces; split the file")
@@ -162,9 +162,7 @@ def span_rows(spans: Iterable[TraceSpan]) -> Iterator[JsonObject]:
         }
 
 
-def trace_steps(
-    spans: Iterable[TraceSpan],
-) -> Iterator[tuple[str, str, tuple[SearchStep, ...]]]:
+def trace_steps(spans: Iterable[TraceSpan]) -> Iterator[tuple[str, str, tuple[SearchStep, ...]]]:
     """Id, question and searches of each trace that has a question, in the order of time.
 
     A step is a span `retrieval` or `RETRIEVER`, or a span `execute_tool` or `TOOL` whose result

@@ -32,8 +32,8 @@ RELEVANT_FROM = 2
 _PROMPT = "relevance_grade"
 _WORDS = tuple(map(str, GRADES))
 _MAX_SHARED = 0.1  # words of a query that a passage about something else may have
-_CANDIDATES = 200
-_MIN_CONTROLS = 2
+_CANDIDATES = 200  # each may be compared with each, by the stems of whole passages
+_MIN_CONTROLS = 2  # one wrong answer alone may be an accident
 _MIN_TO_DIFFER = 20  # so many passages do not all deserve the same grade
 
 

@@ -21,18 +21,19 @@ import orjson
 from assay.data.dataset import Dataset, Document, Judgments
 from assay.data.qrels import parse_grade
 from assay.data.table import cell_text, csv_table, plain_cell, read_table, text_cell
-from assay.data.text_file import write_file
+from assay.data.text_file import Findings, write_file
 from assay.errors import DataError, UsageError
 from assay.files import FileLock, complete_lines, open_to_append
 from assay.metrics.statistics import Estimate, cohen_kappa, estimate_mean, weighted_kappa
 from assay.net.json import parse_object
 
-GRADES = (0, 1, 2, 3)  # irrelevant, related, relevant in part, and the answer
+# Irrelevant, related, relevant in part, and the answer: the scale of TREC's deep learning track.
+GRADES = (0, 1, 2, 3)
 # Characters of a passage that are shown; spreadsheets cut cells at 32,767.
 MAX_PASSAGE = 8_000
 POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
 MIN_GRADED = 30  # below this many labels a kappa says little
-_SEED = 42
+_SEED = 42  # fixed: a pool that is made again of the same runs must check the same documents
 _COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid"),
     "query": ("query", "question", "query_text"),
@@ -122,9 +123,8 @@ def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
     """
     pairs: dict[PairName, PassagePair] = {}
     labels: dict[PairName, int] = {}
-    for row in read_table(path):
-        if isinstance(row, DataError):
-            raise row
+    findings = Findings()
+    for row in findings.sound(read_table(path)):
         cells = {
             key: cell_text(plain_cell(row.find(*names)) or "")
             for key, names in _COLUMN_NAMES.items()
@@ -143,10 +143,8 @@ def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
                 "rename one of the two"
             )
         if cells["label"]:
-            try:
+            with findings.errors_collected(row):
                 labels[pair.name] = parse_grade(cells["label"])
-            except ValueError as error:
-                row.fail(str(error))
     if not pairs:
         raise DataError("has no passages to grade", file=path)
     return GradingPool(list(pairs.values()), labels)
@@ -333,9 +331,7 @@ class GradedPool:
         pairs = ((a, b, grader_agreement(grades[a], grades[b])) for a, b in combinations(grades, 2))
         return [(a, b, agreement) for a, b, agreement in pairs if agreement is not None]
 
-    def _read(
-        self,
-    ) -> tuple[dict[str, dict[PairName, int]], dict[str, dict[PairName, str]], int]:
+    def _read(self) -> tuple[dict[str, dict[PairName, int]], dict[str, dict[PairName, str]], int]:
         """Grades and comments by grader, and where the last complete line ends."""
         grades = {TABLE_GRADER: dict(self._given)} if self._given else {}
         comments: dict[str, dict[PairName, str]] = {}

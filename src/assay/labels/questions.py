@@ -117,7 +117,7 @@ class QuestionCandidate:
         return all(states(answer, fact) for fact in self.facts)
 
 
-_CANDIDATE_TOKENS = 600
+_CANDIDATE_TOKENS = 600  # a question, an answer and some facts with their quotes, as JSON
 _ANSWER_TOKENS = 200
 # Of a long document the model is shown a part, from a place that the seed decides.
 _PART = 6000

@@ -31,7 +31,7 @@ from assay.answers.references import (
 )
 from assay.answers.values import polarity
 from assay.data.dataset import Dataset, Document, Query
-from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
+from assay.errors import DataError, UsageError
 from assay.labels.questions import json_in, quoted_in, unless_refused
 from assay.llm.answerer import is_instruction
 from assay.llm.prompt import (
@@ -368,12 +368,8 @@ async def _write(
         result.kept += 1
         return known
     documents = ranked_documents(dataset, split, query.id)[: writer.max_documents]
-    try:
-        draft = await writer.write(query, documents)
-    except ProviderError as error:
-        if error.kind is not ProviderFailure.REFUSAL:
-            raise
-        draft = Draft(why=str(error))
+    written = await unless_refused(writer.write(query, documents))
+    draft = written or Draft(why="the model refused")
     result.rejected.update(draft.rejected)
     if not draft.answer and not draft.facts:
         result.left_out[query.id] = draft.why

@@ -7,12 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from assay.metrics.figures import parse_figure
 from assay.net.redact import markdown_text, printable
-from assay.report.numbers import (
-    count,
-    duration,
-    figure,
-    with_interval,
-)
+from assay.report.numbers import count, duration, figure, with_interval
 from assay.report.terminal import comparison_rows, gate_verdict, verdict
 from assay.run.models import Comparison, Report, RunHeader
 

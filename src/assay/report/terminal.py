@@ -35,12 +35,7 @@ from assay.report.numbers import (
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     from assay.metrics.statistics import SampleSummary
-    from assay.run.answers import (
-        AnswersReport,
-        ContextName,
-        JudgeRecord,
-        PoisonReport,
-    )
+    from assay.run.answers import AnswersReport, ContextName, JudgeRecord, PoisonReport
     from assay.run.models import (
         AnswerRow,
         Comparison,
@@ -54,11 +49,7 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     )
 
 _USUAL = ("ndcg@", "recall@", "mrr@", "hit@")
-VIOLATIONS = {
-    "duplicate": "repeated ids",
-    "unknown": "unknown ids",
-    "surplus": "ids beyond top_k",
-}
+VIOLATIONS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids beyond top_k"}
 CONTEXTS: "Mapping[ContextName, str]" = {
     "gold": "the right documents alone",
     "no_context": "no document",

@@ -30,14 +30,7 @@ from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html import style_sheet
 from assay.run.config import RunConfig
-from assay.serve.guards import (
-    SAFE_METHODS,
-    AllowedHosts,
-    BearerToken,
-    GuessLimit,
-    Refusal,
-    guarded,
-)
+from assay.serve.guards import SAFE_METHODS, AllowedHosts, BearerToken, GuessLimit, Refusal, guarded
 from assay.serve.readiness import health_routes
 from assay.serve.ui import evaluate, grade, run_pages, runs
 from assay.serve.ui.context import Ui, posted, ui_of
@@ -164,9 +157,11 @@ async def log_in(request: Request) -> Response:
         raise HTTPException(blocked.status, blocked.message, blocked.headers)
     if not hmac.compare_digest(given.get("token", "").encode(), state.token.encode()):
         state.guesses.count(request.scope)
+        # A guess takes a second, also of those that the limit by address lets through.
         await asyncio.sleep(_WRONG_TOKEN_PAUSE_S)
         ui = ui_of(request)
         return ui.page(request, "login.html", status=401, wanted=wanted, problem="Wrong token.")
+    # A browser sends a secure cookie over HTTPS alone, which loopback and many intranets lack.
     secure = request.url.scheme == "https"
     session = session_of(state.token)
     answer.set_cookie(COOKIE, session, httponly=True, samesite="lax", secure=secure)

@@ -173,6 +173,7 @@ def slice_of(request: Request, total: int, size: int = PER_PAGE) -> PageSlice:
     """The page that the address asks for, or the last one if there are fewer."""
     given = request.query_params.get("page", "1")
     last = max(1, -(-total // size))
+    # `int` of a text of a million digits takes seconds.
     number = min(last, max(1, int(given))) if given.isdecimal() and len(given) < 9 else 1
     return PageSlice(
         skip=(number - 1) * size,

@@ -25,11 +25,7 @@ from assay.data.load import KNOWN
 from assay.data.public_sources import offline
 from assay.errors import AssayError, DownloadError, UsageError
 from assay.evaluation.gates import parse_gate
-from assay.evaluation.plan import (
-    check_target_health,
-    http_request_settings,
-    require_used_settings,
-)
+from assay.evaluation.plan import check_target_health, http_request_settings, require_used_settings
 from assay.llm.passages import EXTRACTIVE
 from assay.net.outbound import OutboundPolicy, split_address
 from assay.net.redact import full_text, reveal
@@ -105,15 +101,9 @@ def evaluation_page(request: Request) -> Response:
     ui, started = ui_of(request), _started(request)
     if run := ui.find_run(started):
         return RedirectResponse(f"/runs/{run}", 303)
-    return ui.page(
-        request,
-        "running.html",
-        line=None,
-        started=started,
-        view=started.view,
-        events="" if started.ended else f"/evaluations/{started.id}/events",
-        again=repeat_query(started.config),
-    )
+    events = "" if started.ended else f"/evaluations/{started.id}/events"
+    values = {"view": started.view, "events": events, "again": repeat_query(started.config)}
+    return ui.page(request, "running.html", line=None, started=started, **values)
 
 
 async def evaluation_events(request: Request) -> Response:
@@ -209,7 +199,7 @@ def form_problems(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
         if setting.name in given
     }
     if problems := {name: problem for name, problem in wrong.items() if problem}:
-        return problems
+        return problems  # what fields have to do with each other needs fields that can be read
     try:
         return config_problems(read_config(ui, given), ui.policy)
     except AssayError as error:
@@ -350,11 +340,8 @@ def _explained(data: Dataset, mode: str, query: str) -> dict[str, str]:
     from assay.search.index import open_retriever
 
     known = check_request(query, _MAX_HITS, mode)
-    retriever = open_retriever(data, known)
-    try:
+    with open_retriever(data, known) as retriever:
         found = retriever.explain(query, _MAX_HITS, mode=known)
-    finally:
-        retriever.close()
     explained = {}
     for hit, why in found:
         terms = sorted(why.terms.items(), key=lambda term: -term[1])

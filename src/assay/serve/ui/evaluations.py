@@ -35,12 +35,14 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
 
+# Each is a process of its own, with its data set in memory.
 MAX_RUNNING = 4
 _MAX_KEPT = 50
 _MAX_LINES = 20
 _MAX_LINE = 4096
 _MAX_SAID = 200
 _GRACE_S = 10.0
+# A run that is canceled still writes its report, and a judge may be in the middle of a call.
 _CANCEL_S = 60.0
 _INTERVAL_S = 0.5
 _PING_S = 15
@@ -287,4 +289,5 @@ def event_stream(views: AsyncIterator[ProgressView], location: str) -> Response:
             yield {"event": "progress", "data": orjson.dumps(asdict(view)).decode()}
         yield {"event": "final", "data": orjson.dumps({"location": location}).decode()}
 
+    # Proxies close a connection on which nothing comes for a while: often after 30 to 60 s.
     return EventSourceResponse(events(), sep="\n", ping=_PING_S)

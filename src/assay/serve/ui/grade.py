@@ -38,6 +38,7 @@ _GRADER = "assay_grader"  # a cookie with the name that somebody graded under la
 _DEFAULT_GRADER = "me"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_DEPTH = 100
+# A person grades some hundreds an hour, and the whole table is in memory while a page is open.
 _MAX_PAIRS = 50_000
 _MAX_SHOWN = 50
 

@@ -85,6 +85,7 @@ def run_page(request: Request) -> Response:
     if asked["query"] and all(row.query_id != asked["query"] for row in every):
         raise HTTPException(404, f"the run has no query {asked['query']!r}")
     selected = asked["query"] or (rows[0].query_id if rows else "")
+    # The row of a query is looked for in the whole file of each of the others.
     theirs = [(line, RunFolder(ui.runs / line.name)) for line in others[:_MAX_OTHERS]]
     panel = _panel(folder, selected, theirs) if selected else None
     return page(asked=asked, rows=rows, pages=pages, selected=selected, panel=panel)

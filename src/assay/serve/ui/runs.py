@@ -27,15 +27,7 @@ from assay.run.listing import (
     sort_lines,
 )
 from assay.run.models import RunState
-from assay.serve.ui.context import (
-    PER_PAGE,
-    Ui,
-    asked_for,
-    download,
-    posted,
-    slice_of,
-    ui_of,
-)
+from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, posted, slice_of, ui_of
 from assay.serve.ui.grade import grade_runs
 
 COMPARED_LIMIT = 20
