@@ -5,7 +5,6 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
 from tests import forked
 from tests.cli.conftest import RunAssay
 
@@ -54,24 +53,6 @@ def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
     assert "the baseline was interrupted; compare with: assay eval --resume" in notes
     assert "40 of 40 answered" in output
     assert "python:target:right on tiny" in run_assay("report", "latest").stdout
-
-
-@pytest.mark.parametrize(
-    ("content", "variable"),
-    [
-        ("", "ndcg@5 >= 0.3; success_rate >= 0.5"),
-        ('[eval]\ngate = ["ndcg@5 >= 0.3", "success_rate >= 0.5"]\n', ""),
-    ],
-)
-def test_gates_may_stand_in_a_variable_or_in_the_settings_file(
-    run_assay: RunAssay, folder: Path, content: str, variable: str
-) -> None:
-    (folder / "assay.toml").write_text(content)
-    variables = {"ASSAY_GATE": variable} if variable else {}
-    done = run_assay(*RIGHT, "--json", **variables)
-    assert done.returncode == 0, done.stderr
-    gates = json.loads(done.stdout)["gates"]
-    assert [gate["gate"].replace(" ", "") for gate in gates] == ["ndcg@5>=0.3", "success_rate>=0.5"]
 
 
 HARM = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edesrever"

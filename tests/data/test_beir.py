@@ -285,7 +285,7 @@ ROWS = (
     [
         (QUERIES, JUDGMENTS, {**DOCUMENTS, "d2": "Because."}),
         ROWS,
-        tuple(map(pandas.DataFrame, ROWS)),
+        tuple(pandas.DataFrame(rows) for rows in ROWS),
     ],
     ids=["dictionaries", "rows", "frames"],
 )

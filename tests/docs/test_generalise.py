@@ -3,6 +3,7 @@
 import runpy
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.tiny_dataset import tiny_dataset
@@ -34,7 +35,7 @@ def test_every_data_set_of_the_folder_and_always_notes_are_in_the_suite(
 
 
 def test_the_table_has_intervals_means_and_ranks() -> None:
-    figures = {"mean": 0.6, "low": 0.5, "high": 0.7}
+    figures: dict[str, Any] = {"mean": 0.6, "low": 0.5, "high": 0.7}
     measured = BenchCell(system="hybrid", dataset="notes", state="complete", queries=9, **figures)
     report = BenchReport(
         suite="generalise",

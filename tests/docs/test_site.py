@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def build(root: Path, site: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, root / "scripts" / "site.py", site]
+    command = [sys.executable, str(root / "scripts" / "site.py"), str(site)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

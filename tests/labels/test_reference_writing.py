@@ -32,13 +32,13 @@ FACT = re.compile(r"Fact \d+:\n<fact \w+>\n(.*?)\n</fact", re.DOTALL)
 def nugget_reply(prompt: str) -> str:
     """Every sentence with "tea" or "coffee" is a fact; one with a number is vital."""
     if prompt.startswith("Collect the facts"):
-        facts = [
+        found = [
             {"text": sentence, "document": int(place), "quote": sentence}
             for place, text in DOCUMENT.findall(prompt)
             for sentence in re.split(r"(?<=\.)\s+", text.partition("\n")[2])
             if re.search("tea|coffee", sentence, re.IGNORECASE)
         ]
-        return json.dumps({"facts": facts})
+        return json.dumps({"facts": found})
     if prompt.startswith("Decide for each of"):
         facts = FACT.findall(prompt)
         return json.dumps(["vital" if re.search(r"\d", each) else "okay" for each in facts])

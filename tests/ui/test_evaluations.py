@@ -5,9 +5,7 @@ import re
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import httpx
@@ -215,48 +213,16 @@ async def test_the_process_is_put_under_the_policy_of_the_server(
     assert "private or special network" in " ".join(started.lines)
 
 
-class FakeProcess:
-    """Runs until it is interrupted; one that is `deaf` has to be killed."""
-
-    def __init__(self, deaf: bool) -> None:
-        self.returncode: int | None = None
-        self.deaf = deaf
-        self.signals: list[int] = []
-        self.stdin = BytesIO()
-        self.stderr = asyncio.StreamReader()
-        self._ended = asyncio.Event()
-
-    def end(self, code: int) -> None:
-        self.returncode = code
-        self.stderr.feed_data(b"\xff\n" + b"x" * 2000 + b"\n")
-        self.stderr.feed_eof()
-        self._ended.set()
-
-    def send_signal(self, number: int) -> None:
-        self.signals.append(number)
-        if not self.deaf:
-            self.end(130)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-        self.end(-9)
-
-    async def wait(self) -> int | None:
-        await self._ended.wait()
-        return self.returncode
-
-
 @pytest.mark.parametrize("deaf", [False, True])
 async def test_what_runs_is_bounded_and_ended_and_what_ended_is_kept_for_a_while(
     deaf: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def process(*_arguments: str, **_options: Any) -> FakeProcess:
-        await asyncio.sleep(0)  # as long as others may start one
-        return FakeProcess(deaf)
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", process)
+    """Processes that run until they are interrupted; deaf ones have to be killed."""
+    ignore = "signal.signal(signal.SIGINT, signal.SIG_IGN);" if deaf else ""
+    child = f"import signal, sys, time; {ignore} print('x' * 2000, file=sys.stderr, flush=True); "
+    monkeypatch.setattr(evaluations, "_START", f"{child} time.sleep(60)")
     monkeypatch.setattr(evaluations, "_MAX_KEPT", 3)
-    monkeypatch.setattr(evaluations, "_GRACE_S", 0.01)
+    monkeypatch.setattr(evaluations, "_GRACE_S", 0.05 if deaf else 20)
     queue, started = Evaluations(Path("runs")), []
     for _ in range(3):
         starting = (queue.start(RunConfig("builtin:bm25")) for _ in range(MAX_RUNNING + 2))
@@ -264,11 +230,12 @@ async def test_what_runs_is_bounded_and_ended_and_what_ended_is_kept_for_a_while
         made = [each for each in outcomes if isinstance(each, StartedEvaluation)]
         assert len(made) == len(queue.running()) == MAX_RUNNING
         assert all(isinstance(each, UsageError) for each in outcomes if each not in made)
+        while not all(each.lines for each in made):
+            await asyncio.sleep(0.01)
         started += made
         await queue.close()
         assert queue.running() == []
-    processes: list[Any] = [each.process for each in started]
-    assert all((signal.SIGKILL in each.signals) is deaf for each in processes)
+    assert all((each.process.returncode == -signal.SIGKILL) is deaf for each in started)
     assert all(len(line) <= 500 for each in started for line in each.lines)
     assert len([each for each in started if queue.get(each.id) is each]) <= 3 + MAX_RUNNING
     assert queue.get(started[-1].id) is started[-1]

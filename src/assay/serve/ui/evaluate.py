@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -102,8 +103,8 @@ def evaluation_page(request: Request) -> Response:
     if run := ui.find_run(started):
         return RedirectResponse(f"/runs/{run}", 303)
     events = "" if started.ended else f"/evaluations/{started.id}/events"
-    values = {"view": started.view, "events": events, "again": repeat_query(started.config)}
-    return ui.page(request, "running.html", line=None, started=started, **values)
+    show = partial(ui.page, request, "running.html", line=None, view=started.view)
+    return show(started=started, events=events, again=repeat_query(started.config))
 
 
 async def evaluation_events(request: Request) -> Response:
