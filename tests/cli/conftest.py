@@ -1,13 +1,15 @@
 """The command as users start it: a process of its own, in an empty folder."""
 
-import os
 import subprocess
-import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests import forked
+from tests.system.running import environment, run
 from tests.tiny_dataset import tiny_dataset
 
 from assay.data.beir import write_beir
@@ -57,20 +59,26 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def environment() -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
-    return {**kept, "NO_COLOR": "1"}
+def run_assay(folder: Path) -> RunAssay:
+    return partial(run, folder, NO_COLOR="1")
 
 
-@pytest.fixture
-def command() -> list[str]:
-    return [str(Path(sys.executable).with_name("assay"))]
+@contextmanager
+def started(folder: Path, *arguments: str, **variables: str) -> Iterator[forked.ForkedProcess]:
+    """The command until the block ends; its stderr is in a file of that name."""
+    env = environment(NO_COLOR="1", **variables)
+    with (
+        (folder / "stderr").open("w") as stderr,
+        forked.started(forked.ASSAY, *arguments, cwd=folder, env=env, stderr=stderr) as process,
+    ):
+        yield process
 
 
-@pytest.fixture
-def run_assay(folder: Path, environment: dict[str, str]) -> RunAssay:
-    def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        env = {**environment, **variables}
-        return forked.run(forked.ASSAY, *arguments, cwd=folder, env=env)
-
-    return run
+def wait_for_calls(folder: Path, number: int, runs: str = "*") -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        logs = list(folder.glob(f"runs/{runs}/calls.jsonl"))
+        if logs and logs[0].read_bytes().count(b"\n") >= number:
+            return
+        time.sleep(0.005)
+    pytest.fail(f"{number} calls were not recorded within 60 s")

@@ -1,10 +1,6 @@
 """`assay doctor` through the same parser as users reach it, with agents on real ports."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +10,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 from tests.bad_agent import bad_agent
 from tests.cli.conftest import RunAssay
-from tests.contract.running import running
 from tests.interop.server10 import agent_app
+from tests.serve.serving import serving_in_thread
 
 from assay.cli.app import app
 from assay.data import load_dataset
@@ -29,30 +24,8 @@ def run(*arguments: str, variables: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(app, ["doctor", *arguments], env=variables)
 
 
-@contextmanager
-def serving(application: ASGIApp) -> Iterator[str]:
-    """In a thread of its own: the command has an event loop for itself."""
-    address: list[str] = []
-    ready, stop = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with running(application) as url:
-            address.append(url)
-            ready.set()
-            await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    ready.wait(10)
-    try:
-        yield address[0]
-    finally:
-        stop.set()
-        thread.join(10)
-
-
 def test_an_agent_is_shown_with_its_card_transport_and_calls() -> None:
-    with serving(agent_app(("1.0",))) as url:
+    with serving_in_thread(agent_app(("1.0",))) as url:
         done = run(url, "--query", "data x", "--top-k", "2")
         found = json.loads(run(f"a2a:{url}", "--query", "text x", "--json").stdout)
     assert done.exit_code == 0, done.output
@@ -155,7 +128,7 @@ def service(value: Any) -> Starlette:
 
 
 def examine(value: Any, *options: str) -> tuple[int, dict[str, Any]]:
-    with serving(service(value)) as url:
+    with serving_in_thread(service(value)) as url:
         target = f"rest:{url}/s?q={{query}}"
         done = run(target, "--dataset", "notes", "--json", *options)
     return done.exit_code, json.loads(done.stdout)
@@ -195,12 +168,12 @@ def test_what_to_try_next_is_said(value: Any, options: list[str], words: str) ->
 
 
 def test_the_terminal_says_each_thing_once_shortened_and_clean() -> None:
-    with serving(service({"a": {"b": [NOTES[0]]}})) as url:
+    with serving_in_thread(service({"a": {"b": [NOTES[0]]}})) as url:
         done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes")
     assert done.output.count("--map 'ids=a.b[]'") == 1
     reply = {"ids": [NOTES[0]], "text": "It is\n blue \x1b[2J. " + "y" * 9000, "from": [NOTES[0]]}
     mapping = [*("--map", "ids=ids"), *("--map", "answer=text"), *("--map", "citations=from")]
-    with serving(service(reply)) as url:
+    with serving_in_thread(service(reply)) as url:
         done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes", "--answers", *mapping)
     assert done.exit_code == 0, done.output
     shown = " ".join(done.stdout.split())

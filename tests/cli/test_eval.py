@@ -4,16 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests import forked
-from tests.cli.conftest import RunAssay
+from tests.cli.conftest import RunAssay, started, wait_for_calls
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TINY = ("--dataset", "tiny")
@@ -96,33 +93,13 @@ def test_a_resumed_run_takes_new_gates_and_refuses_other_questions(run_assay: Ru
     assert (other.returncode, "was started with top_k 5, not 7" in other.stderr) == (2, True)
 
 
-@contextmanager
-def started(
-    folder: Path, environment: dict[str, str], **variables: str
-) -> Iterator[forked.ForkedProcess]:
-    arguments = ("eval", "python:target:slow", *TINY, "--concurrency", "2")
-    env = {**environment, **variables}
-    with (
-        (folder / "stderr").open("w") as stderr,
-        forked.started(forked.ASSAY, *arguments, cwd=folder, env=env, stderr=stderr) as process,
-    ):
-        yield process
-
-
-def wait_for_calls(folder: Path, number: int) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        logs = list(folder.glob("runs/*/calls.jsonl"))
-        if logs and logs[0].read_bytes().count(b"\n") >= number:
-            return
-        time.sleep(0.005)
-    pytest.fail(f"{number} calls were not recorded within 30 s")
+SLOW = ("eval", "python:target:slow", *TINY, "--concurrency", "2")
 
 
 def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
-    folder: Path, environment: dict[str, str], run_assay: RunAssay
+    folder: Path, run_assay: RunAssay
 ) -> None:
-    with started(folder, environment, HOLD_AFTER="25") as process:
+    with started(folder, *SLOW, HOLD_AFTER="25") as process:
         wait_for_calls(folder, 25)
         listed = json.loads(run_assay("runs", "--json").stdout)
         assert [row["state"] for row in listed] == ["running"]
@@ -147,9 +124,9 @@ def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_writes_the_partial_report_and_exits_130(
-    folder: Path, environment: dict[str, str], number: signal.Signals
+    folder: Path, number: signal.Signals
 ) -> None:
-    with started(folder, environment, PAUSE="0.3") as process:  # 6 s, unless it ends at the signal
+    with started(folder, *SLOW, PAUSE="0.3") as process:  # 6 s, unless it ends at the signal
         wait_for_calls(folder, 5)
         process.send_signal(number)
         output = process.stdout.read()

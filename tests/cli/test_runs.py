@@ -2,11 +2,9 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 
-from tests import forked
-from tests.cli.conftest import RunAssay
+from tests.cli.conftest import RunAssay, started, wait_for_calls
 
 RIGHT = ("eval", "python:target:right", "--dataset", "tiny")
 
@@ -31,20 +29,11 @@ def test_what_a_run_does_not_have_is_refused(run_assay: RunAssay, folder: Path) 
 
 
 def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
-    folder: Path, environment: dict[str, str], run_assay: RunAssay
+    folder: Path, run_assay: RunAssay
 ) -> None:
     arguments = (*RIGHT, "--baseline", "python:target:slow", "--concurrency", "2")
-    env = {**environment, "PAUSE": "0.3"}
-    with (
-        (folder / "stderr").open("w") as stderr,
-        forked.started(forked.ASSAY, *arguments, cwd=folder, env=env, stderr=stderr) as process,
-    ):
-        deadline = time.monotonic() + 60
-        while not any(
-            path.read_bytes().count(b"\n") >= 3 for path in folder.glob("runs/*-slow-*/calls.jsonl")
-        ):
-            assert time.monotonic() < deadline, "the baseline was not asked within 60 s"
-            time.sleep(0.01)
+    with started(folder, *arguments, PAUSE="0.3") as process:
+        wait_for_calls(folder, 3, "*-slow-*")
         process.send_signal(signal.SIGINT)
         output = process.stdout.read()
         code = process.wait(timeout=60)

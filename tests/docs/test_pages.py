@@ -14,19 +14,16 @@ starts there, else one of `documented_services.py`; every model is a scripted on
 """
 
 import ast
-import asyncio
 import contextlib
 import doctest
 import io
 import json
 import os
-import queue
 import re
 import shlex
 import shutil
 import socket
 import sys
-import threading
 import time
 import tomllib
 import zipfile
@@ -43,7 +40,7 @@ from tests.judge_controls import control_reply
 from tests.labels.test_model_grades import reply as grade
 from tests.llm_providers.model_server import ModelServer
 from tests.loopback import free_port
-from tests.serve.serving import serving
+from tests.serve.serving import serving_in_thread
 from tests.targets.documented_services import documented_app
 from tests.targets.search_services import TOKEN
 
@@ -262,25 +259,6 @@ def services() -> Iterator[Services]:
         mirror = stack.enter_context(file_server())
         publish_scifact(mirror)
         yield Services(search.removeprefix("http://"), model.url, mirror.url)
-
-
-@contextlib.contextmanager
-def serving_in_thread(served: Any) -> Iterator[str]:
-    """The address of an application, until the block is left."""
-    ready: queue.Queue[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
-
-    async def serve() -> None:
-        end = asyncio.Event()
-        async with serving(served) as url:
-            ready.put((url, asyncio.get_running_loop(), end))
-            await end.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    url, loop, end = ready.get(timeout=60)
-    yield url
-    loop.call_soon_threadsafe(end.set)
-    thread.join(10)
 
 
 def publish_scifact(mirror: FileServer) -> None:

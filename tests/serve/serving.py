@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import queue
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import httpx
@@ -54,6 +56,25 @@ async def serving(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await task
+
+
+@contextmanager
+def serving_in_thread(app: ASGIApp) -> Iterator[str]:
+    """As `serving`, for callers that have an event loop of their own."""
+    ready: queue.Queue[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
+
+    async def serve() -> None:
+        end = asyncio.Event()
+        async with serving(app) as url:
+            ready.put((url, asyncio.get_running_loop(), end))
+            await end.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    url, loop, end = ready.get(timeout=60)
+    yield url
+    loop.call_soon_threadsafe(end.set)
+    thread.join(10)
 
 
 def request_1_0(

@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests import forked
 from tests.once import once
+from tests.system.running import environment
 from tests.tiny_dataset import tiny_dataset
 from tests.ui.run_history import make_history
 
@@ -130,31 +131,24 @@ def answer_runs(folder: Path) -> Path:
 @contextmanager
 def running(folder: Path, *arguments: str, **variables: str) -> Iterator[httpx.Client]:
     """`assay serve ui` until the block ends; the client knows its address."""
-    server = serving(folder, "ui", "--port", "0", *arguments, **variables)
-    with server as url, httpx.Client(base_url=url, headers={"origin": url}, timeout=60) as client:
-        yield client
+    command = (forked.ASSAY, "serve", "ui", "--port", "0", *arguments)
+    env = environment(**variables)
+    with (
+        (folder / "server.log").open("w") as log,
+        forked.started(*command, cwd=folder, env=env, stderr=log) as process,
+    ):
+        url = process.stdout.readline().strip()
+        assert url, "the server did not say where it is"
+        with httpx.Client(base_url=url, headers={"origin": url}, timeout=60) as client:
+            yield client
+        process.terminate()
+        process.wait(timeout=30)
 
 
 def open_pages(runs: Path, **options: Any) -> TestClient:
     origin = "http://localhost"
     app = ui_app(runs, **options)
     return TestClient(app, origin, headers={"origin": origin}, follow_redirects=False)
-
-
-@contextmanager
-def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[str]:
-    """A server of Assay, which says on stdout where it can be reached."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
-    command = (forked.ASSAY, "serve", *arguments)
-    with (
-        open(os.devnull, "w") as nothing,  # noqa: PTH123
-        forked.started(*command, cwd=folder, env={**kept, **variables}, stderr=nothing) as process,
-    ):
-        url = process.stdout.readline().strip()
-        assert url, "the server did not say where it is"
-        yield url
-        process.terminate()
-        process.wait(timeout=30)
 
 
 @pytest.fixture(scope="package")
