@@ -5,12 +5,11 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
 
-from assay.cli.app import app, main
+from assay.cli.app import app
 from assay.cli.verb import GROUPS, VerbEntry, VerbGroup
 
 
@@ -137,13 +136,3 @@ def test_a_run_ends_with_how_to_see_it(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "assay", "--version"]
     assert subprocess.check_output(command, text=True).strip() == version("agent-assay")
-
-
-def test_too_little_memory_is_a_message(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("assay.cli.app.app", Mock(side_effect=MemoryError))
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    assert "error: not enough memory" in capsys.readouterr().err

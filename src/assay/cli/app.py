@@ -20,11 +20,6 @@ Examples:
 """
 
 
-class _App(VerbGroup):
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write(f"\n{_EXAMPLES}")
-
-
 def _group(name: str, help: str, **verbs: VerbEntry) -> VerbGroup:
     return VerbGroup(name, help, {"Commands": verbs})
 
@@ -68,7 +63,7 @@ nextcloud_verbs = _group(
     upload=_at("nextcloud:upload", "Upload each document as a note."),
     cleanup=_at("nextcloud:cleanup", "Delete the uploaded notes of the category."),
 )
-app = _App(
+app = VerbGroup(
     "assay",
     "Measure retrieval agents: how good they are, where they fail and what changed.",
     {
@@ -103,6 +98,7 @@ app = _App(
         },
         "Set up": {"init": _at("init:init", "Write an assay.toml and a CI job for this project.")},
     },
+    epilog=_EXAMPLES,
 )
 click.version_option(package_name="agent-assay", message="%(version)s")(app)
 
@@ -114,13 +110,11 @@ def main(command: Callable[[], object] | None = None) -> None:
             command()
         else:
             app(prog_name="assay")
-    except AssayError as error:
-        _exit(f"error: {error}", error.exit_code)
-    except ImportError as error:
-        missing = missing_extra(error)
-        if missing is None:
+    except (AssayError, ImportError) as error:
+        known = error if isinstance(error, AssayError) else missing_extra(error)
+        if known is None:
             raise
-        _exit(f"error: {missing}", missing.exit_code)
+        _exit(f"error: {known}", known.exit_code)
     except KeyboardInterrupt:
         _exit("interrupted", 130)
     except MemoryError:

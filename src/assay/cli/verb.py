@@ -261,11 +261,11 @@ class VerbCommand(click.Command):
         except click.UsageError as error:
             if isinstance(error, click.NoSuchOption) and (hint := instead_of(error.option_name)):
                 message = f"{error.option_name} was removed: {hint}"
-                raise click.UsageError(message, ctx) from None
-            if "extra argument" in error.message and "--dataset" in self.flags:
+            elif "extra argument" in error.message and "--dataset" in self.flags:
                 message = f"{error.message}; a data set is named by --dataset"
-                raise click.UsageError(message, ctx) from None
-            raise
+            else:
+                raise
+            raise click.UsageError(message, ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Arguments, then the options, in the order of `GROUPS` if they are in groups."""
@@ -355,6 +355,11 @@ class VerbGroup(click.Group):
                 for name, each in verbs.items()
             ]
             _write(formatter, section, lines)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The epilog as it stands: click would join its lines."""
+        if self.epilog:
+            formatter.write(f"\n{self.epilog}")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; spellings of the last release become today's."""
