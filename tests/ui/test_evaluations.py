@@ -218,9 +218,12 @@ async def test_what_runs_is_bounded_and_ended_and_what_ended_is_kept_for_a_while
     deaf: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes that run until they are interrupted; deaf ones have to be killed."""
-    ignore = "signal.signal(signal.SIGINT, signal.SIG_IGN);" if deaf else ""
-    child = f"import signal, sys, time; {ignore} print('x' * 2000, file=sys.stderr, flush=True); "
-    monkeypatch.setattr(evaluations, "_START", f"{child} time.sleep(60)")
+    child = (
+        "import signal, sys, time; "
+        f"signal.signal(signal.SIGINT, signal.{'SIG_IGN' if deaf else 'default_int_handler'}); "
+        "print('x' * 2000, file=sys.stderr, flush=True); time.sleep(60)"
+    )
+    monkeypatch.setattr(evaluations, "_START", child)
     monkeypatch.setattr(evaluations, "_MAX_KEPT", 3)
     monkeypatch.setattr(evaluations, "_GRACE_S", 0.05 if deaf else 20)
     queue, started = Evaluations(Path("runs")), []

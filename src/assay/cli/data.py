@@ -35,7 +35,7 @@ SPLIT_OPTION = option("test", "Which split of the judgments to use.", "ASSAY_SPL
 
 def list_datasets() -> Result:
     """List the data sets that Assay knows by name."""
-    known = KNOWN | {f"{prefix}:NAME": source.what for prefix, source in SOURCES.items()}
+    known = KNOWN | {f"{prefix}:NAME": what for prefix, (_, what) in SOURCES.items()}
     text = [labeled(name, what) for name, what in known.items()]
     note = "Every command also takes the path of a folder or zip in BEIR format, or of a table."
     return Result(KNOWN, text, notes=[note])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay.data.beir import read_beir
 from assay.data.dataset import UNANSWERABLE, Dataset
-from assay.data.public_sources import BEIR_HASHES, SOURCES, DataSource, require_network
+from assay.data.public_sources import BEIR_HASHES, SOURCES, DataReader, require_network
 from assay.data.question_table import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, require_readable_table, table_suffix
 from assay.data.text_file import Findings
@@ -64,8 +64,8 @@ def _read(
     path = Path(name).expanduser()
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes", findings)
-    if (source := source_of(name)) is not None and (name in KNOWN or not path.exists()):
-        return source.read(str(name), findings, progress)
+    if (read := source_of(name)) is not None and (name in KNOWN or not path.exists()):
+        return read(str(name), findings, progress)
     if is_table(path):
         named = columns if isinstance(columns, Mapping) else parse_columns(columns, COLUMNS)
         return read_questions(path, named, findings)
@@ -98,11 +98,11 @@ def require_dataset(name: str | Path) -> None:
     )
 
 
-def source_of(name: object) -> DataSource | None:
-    """The source that a name begins with; None for names and paths without one."""
+def source_of(name: object) -> DataReader | None:
+    """What reads the source that a name begins with; None for names and paths without one."""
     prefix, _, rest = ("beir:nfcorpus" if name == "nfcorpus" else str(name)).partition(":")
     if rest and prefix in SOURCES:
-        return SOURCES[prefix]
+        return SOURCES[prefix][0]
     point = find_plugin(GROUP, prefix) if rest else None
     if point is None:
         return None
@@ -116,7 +116,7 @@ def source_of(name: object) -> DataSource | None:
             )
         return dataset
 
-    return DataSource(read, f"by the package of {point.value}")
+    return read
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -310,23 +309,18 @@ def _first_text(record: Any, *names: str) -> str:
     return next((text for text in found if isinstance(text, str) and text), "")
 
 
-@dataclass(frozen=True, slots=True)
-class DataSource:
-    """One kind of name, `PREFIX:NAME`; `what` is a line for `assay data list`."""
-
-    read: Callable[[str, Findings, Progress], Dataset]
-    what: str
-
-
-SOURCES: Mapping[str, DataSource] = {
-    "beir": DataSource(
-        read_beir_download, f"the public sets of the BEIR benchmark: {', '.join(BEIR_HASHES)}"
+DataReader = Callable[[str, Findings, Progress], Dataset]
+# What reads `PREFIX:NAME`, and the line of `assay data list` about it.
+SOURCES: Mapping[str, tuple[DataReader, str]] = {
+    "beir": (
+        read_beir_download,
+        f"the public sets of the BEIR benchmark: {', '.join(BEIR_HASHES)}",
     ),
-    "hf": DataSource(
+    "hf": (
         read_hub,
         "a retrieval data set on the model hub, in BEIR's or MTEB's layout: hf:ORG/NAME[@REVISION]",
     ),
-    "ir_datasets": DataSource(
+    "ir_datasets": (
         read_ir_dataset,
         "every set of the library ir_datasets (pip install 'agent-assay[ir-datasets]')",
     ),
