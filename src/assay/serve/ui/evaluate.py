@@ -10,7 +10,6 @@ the operator of the server has named. What a target does, its kind says.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 from urllib.parse import urlencode
@@ -19,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from assay.contract.check import TargetReport, check_agent, parse_check_target
+from assay.contract.check import check_agent, parse_check_target
 from assay.data import load_dataset
 from assay.data.dataset import Dataset
 from assay.data.load import KNOWN
@@ -44,7 +43,7 @@ from assay.run.option import Group
 from assay.search.retriever import check_request
 from assay.serve.ui.context import Ui, posted, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream
-from assay.targets.health_check import HealthReport, query_of
+from assay.targets.health_check import query_of
 from assay.targets.rest import require_public
 from assay.targets.target_kinds import (
     TARGET_KINDS,
@@ -137,7 +136,7 @@ def _form_page(
     request: Request,
     given: Mapping[str, str],
     problems: Mapping[str, str] | None = None,
-    tried: "TriedQuery | None" = None,
+    tried: Mapping[str, object] | None = None,
 ) -> Response:
     ui, problems, defaults = ui_of(request), problems or {}, form_fields(RunConfig(target=""))
     groups = {title: [s for s in form_settings() if s.group == title] for title in get_args(Group)}
@@ -291,23 +290,11 @@ def _forbidden(config: RunConfig, policy: OutboundPolicy) -> list[str]:
 # --- one query before the run --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TriedQuery:
-    """One query sent to the target of an evaluation: its hits, and what was found on the way.
-
-    `hits` are ids of documents, each with what its score is made of if the target says so.
-    """
-
-    query: str
-    query_id: str
-    docs: JudgedDocuments
-    hits: Mapping[str, str]
-    health: HealthReport | None = None
-    contract: TargetReport | None = None
-
-
-async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> TriedQuery:
+async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> dict[str, object]:
     """Ask the target of an evaluation as the run would; by default a query of the data set.
+
+    The template shows the `hits`, ids of documents, each with what its score is made of if the
+    target says so, and what was found on the way: `health`, and `contract` if it is checked.
 
     The data set adds titles and grades if it is on this machine. An agent of the contract is also
     checked against it. Raises `TargetError` if the agent cannot be reached.
@@ -324,16 +311,17 @@ async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> Tr
     known = data.queries.values() if data else ()
     query_id = next((one.id for one in known if one.text == asked), "")
     docs = JudgedDocuments(_MAX_HITS, config.split, data, None)
+    tried = {"query": asked, "query_id": query_id, "docs": docs, "health": None, "contract": None}
     if is_builtin and data is not None:
         hits = await asyncio.to_thread(_explained, data, target.address, asked)
-        return TriedQuery(asked, query_id, docs, hits)
+        return {**tried, "hits": hits}
     health = await check_target_health(config, data, query=asked, policy=policy)
     spoken, contract = parse_target(health.target), None
     if spoken.kind == "http" and "://" in spoken.address:
         contract = await check_agent(*parse_check_target(spoken.address), policy=policy)
     doc_ids = next((call.doc_ids for call in health.calls if not call.failure), ())
     hits = dict.fromkeys(doc_ids[:_MAX_HITS], "")
-    return TriedQuery(asked, query_id, docs, hits, health, contract)
+    return {**tried, "hits": hits, "health": health, "contract": contract}
 
 
 def _explained(data: Dataset, mode: str, query: str) -> dict[str, str]:
