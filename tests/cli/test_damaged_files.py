@@ -183,23 +183,23 @@ def test_no_key_is_lost_or_replaced_and_no_file_cut_to_a_traceback(
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
+    ("name", "place", "message"),
     [
-        ("report.json", ("summary", "total_queries")),
-        ("report.json", ("per_query_results", 0, "query_id")),
-        ("comparison.json", ("metrics",)),
-        ("run.json", ("dataset", "fingerprint")),
+        ("report.json", ("summary", "total_queries"), "summary.total_queries: Field required"),
+        ("report.json", ("per_query_results", 0, "query_id"), "row 1: query_id: Field required"),
+        ("comparison.json", ("metrics",), "metrics: Field required; delete it, or recreate it"),
+        ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; restore it"),
     ],
 )
-def test_damage_is_named_by_file_and_place(
-    folder: Path, runs: Path, name: str, place: tuple[Any, ...]
+def test_damage_is_named_by_file_and_place_with_a_remedy(
+    folder: Path, runs: Path, name: str, place: tuple[Any, ...], message: str
 ) -> None:
     run = fresh(folder, runs)
     value = json.loads((run / name).read_text())
     change(value, place, None, delete=True)
     (run / name).write_text(json.dumps(value))
     read = RunFolder(run).read_config if name == "run.json" else RunFolder(run).validate
-    with pytest.raises(RunError, match=rf"{name} is damaged: .*{place[-1]}: Field required"):
+    with pytest.raises(RunError, match=rf"{name} is damaged: .*{message}"):
         read()
 
 

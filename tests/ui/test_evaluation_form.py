@@ -41,7 +41,7 @@ def test_every_option_is_in_the_form_with_its_label_and_help(server: httpx.Clien
         ({"target": "nonsense", "gates": "ndcg@99>=0.1"}, {"target", "gates"}),
         ({"judge": "oracle", "answers": "on"}, {"judge"}),
         ({"counterfactuals": "on"}, {"counterfactuals"}),
-        ({"top_k": "ten", "tags": "x"}, {"top_k"}),
+        ({"top_k": "ten", "retries": "many"}, {"top_k", "retries"}),
         ({"top_k": "0"}, {"top_k"}),
     ],
 )
