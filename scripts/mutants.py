@@ -98,7 +98,7 @@ AREAS = {
     "retries": Area(
         ("net/retry.py",),
         (
-            *("tests/net/test_retry.py", "tests/net/test_circuit_breaker.py"),
+            "tests/net/test_retry.py",
             "tests/evaluation/test_calling.py",
         ),
     ),

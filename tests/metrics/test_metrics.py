@@ -1,18 +1,19 @@
-"""Names, spellings, hand-computed values and ceilings of the metrics."""
+"""Names, spellings and ceilings of the metrics; what they compute, `tests/parity` shows."""
 
 import pickle
+import random
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
-from math import log2
 
+import numpy as np
 import pytest
 
 from assay.errors import UsageError
 from assay.metrics import metric as metric_module
 from assay.metrics.figures import parse_figure
+from assay.metrics.formulas import GradedLists, inferred_ndcg
 from assay.metrics.metric import (
     AP,
-    MRR,
     CappedRecall,
     Hit,
     Judged,
@@ -20,6 +21,7 @@ from assay.metrics.metric import (
     Precision,
     Recall,
     Rprec,
+    infNDCG,
     nDCG,
     parse_metric,
 )
@@ -44,94 +46,50 @@ def test_a_metric_is_named_as_it_is_written(metric: Metric, name: str, key: str)
     assert hash(parse_metric(name)) == hash(metric)
 
 
-@pytest.mark.parametrize(
-    ("text", "metric"),
-    [
-        (" NDCG @ 5 ", nDCG @ 5),
-        ("ndcg_cut_10", nDCG @ 10),
-        ('nDCG(gain="exp")@5', nDCG(gain="exp") @ 5),
-        ("R@10", Recall @ 10),
-        ("P_5", Precision @ 5),
-        ("map", AP),
-        ("ap@100", AP @ 100),
-        ("capped-recall@10", CappedRecall @ 10),
-        ("r-precision", Rprec),
-        ("success@1", Hit @ 1),
-    ],
-)
-def test_the_spellings_in_use_are_understood(text: str, metric: Metric) -> None:
-    assert parse_metric(text) == metric
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ndgc@5", r"'ndgc@5'; available: nDCG, .*Judged.*Did you mean 'nDCG'\?"),
-        ("", "''; available"),
-        ("ndcg@-1", "Did you mean 'nDCG'"),
-        ("ndcg@0", "nDCG takes an integer >= 1 as its cut-off, got 0"),
-        ("precision", "Precision needs a cut-off, for example Precision@10"),
-        ("rprec@5", "Rprec takes no cut-off, got 5"),
-    ],
-)
-def test_what_is_no_metric_is_refused_with_what_there_is(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse_metric(text)
+def test_the_spellings_in_use_are_understood() -> None:
+    spelled = {
+        " NDCG @ 5 ": nDCG @ 5,
+        "ndcg_cut_10": nDCG @ 10,
+        'nDCG(gain="exp")@5': nDCG(gain="exp") @ 5,
+        "R@10": Recall @ 10,
+        "P_5": Precision @ 5,
+        "map": AP,
+        "ap@100": AP @ 100,
+        "capped-recall@10": CappedRecall @ 10,
+        "r-precision": Rprec,
+        "success@1": Hit @ 1,
+    }
+    assert {text: parse_metric(text) for text in spelled} == spelled
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: parse_metric("ndgc@5"), r"'ndgc@5'.* Did you mean 'nDCG'\?"),
+        (lambda: parse_metric(""), "''; available: nDCG, .*Judged"),
+        (lambda: parse_metric("ndcg@-1"), "Did you mean 'nDCG'"),
+        (lambda: parse_metric("ndcg@0"), "nDCG takes an integer >= 1"),
+        (lambda: parse_metric("precision"), "Precision needs a cut-off"),
+        (lambda: parse_metric("rprec@5"), "Rprec takes no cut-off"),
         (lambda: Metric("foo"), "'foo'; available"),
-        (lambda: nDCG @ -1, "takes an integer >= 1 as its cut-off, got"),
-        (lambda: nDCG @ 2.0, "takes an integer >= 1 as its cut-off, got"),  # type: ignore[operator]
-        (lambda: nDCG @ True, "takes an integer >= 1 as its cut-off, got"),
-        (lambda: Recall(gain="exp"), "only nDCG takes .* got Recall"),
-        (lambda: nDCG(gain="cubic"), "got nDCG.gain='cubic'"),
+        (lambda: nDCG @ -1, "takes an integer >= 1"),
+        (lambda: nDCG @ 2.0, "takes an integer >= 1"),  # type: ignore[operator]
+        (lambda: nDCG @ True, "takes an integer >= 1"),
+        (lambda: Recall(gain="exp"), "only nDCG takes"),
+        (lambda: nDCG(gain="cubic"), "'cubic'"),
         (lambda: nDCG(gain="exp", judged_only=True), "one of them"),
     ],
 )
-def test_a_metric_that_there_is_not_cannot_be_made(
+def test_what_is_no_metric_is_refused_with_what_there_is(
     make: Callable[[], Metric], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         make()
 
 
-# One query, worked by hand. Relevant: a (2), b (1), c (1); judged and not relevant: z.
+# Relevant: a (2), b (1), c (1); judged and not relevant: z. Values of metrics: tests/parity.
 GRADES = {"a": 2, "b": 1, "c": 1, "z": 0}
 RANKING = ["b", "x", "a", "z"]
-DCG = 1 / log2(2) + 2 / log2(4)
-IDEAL = 2 / log2(2) + 1 / log2(3) + 1 / log2(4)
-EXPONENTIAL_DCG = 1 / log2(2) + 3 / log2(4)
-EXPONENTIAL_IDEAL = 3 / log2(2) + 1 / log2(3) + 1 / log2(4)
-
-BY_HAND: list[tuple[Metric, float]] = [
-    (nDCG @ 5, DCG / IDEAL),
-    (nDCG, DCG / IDEAL),
-    (nDCG @ 1, 1 / 2),
-    (nDCG(gain="exp") @ 5, EXPONENTIAL_DCG / EXPONENTIAL_IDEAL),
-    (Recall @ 1, 1 / 3),
-    (Recall @ 5, 2 / 3),
-    (CappedRecall @ 1, 1),
-    (CappedRecall @ 2, 1 / 2),
-    (CappedRecall @ 5, 2 / 3),
-    (Precision @ 5, 2 / 5),
-    (Precision @ 2, 1 / 2),
-    (MRR @ 5, 1),
-    (AP, (1 / 1 + 2 / 3) / 3),
-    (AP @ 2, (1 / 1) / 3),
-    (Rprec, 2 / 3),
-    (Hit @ 1, 1),
-    (Judged @ 4, 3 / 4),
-    (Judged @ 5, 3 / 5),
-]
-
-
-@pytest.mark.parametrize(("metric", "value"), BY_HAND, ids=lambda each: str(each))
-def test_each_metric_is_what_a_hand_computes(metric: Metric, value: float) -> None:
-    scores = score({"q": RANKING}, {"q": GRADES}, [metric])
-    assert scores.values[metric].tolist() == pytest.approx([value], abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -177,3 +135,51 @@ def test_a_package_adds_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scores.by_query("last@4") == {"q1": 3 / 4, "q2": 1.0, "q3": 0.0}
     assert scores.ceilings[parse_metric("last@4")].tolist() == [3 / 4, 1 / 4, 1 / 4]
     assert pickle.loads(pickle.dumps(parse_metric("last@4"))).slug == "last@4"
+
+
+# --- incomplete judgments -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sample", "ranking", "value"),
+    [
+        # One judged of three: it stands for three, at the first three places of the ideal list.
+        ({"a": 1, "b": -1, "c": -1}, ["x", "a"], 3 / np.log2(3) / (1.5 + 1 / np.log2(3))),
+        # Two judged of four: each stands for two.
+        (
+            {"a": 1, "b": 1, "c": -1, "d": -1},
+            ["a"],
+            2 / (1.5 + 1 / np.log2(3) + 1 / np.log2(5)),
+        ),
+        # Two judged of three: the first stands for one place and a half.
+        ({"a": 2, "b": 1, "c": -1}, ["a"], 3 / (2.5 + 1.5 / np.log2(3))),
+    ],
+)
+def test_inferred_ndcg_by_hand(sample: dict[str, int], ranking: list[str], value: float) -> None:
+    found = score({"q": ranking}, {"q": sample}, [infNDCG @ 10])["infndcg@10"]
+    assert found == pytest.approx(value)
+
+
+def test_inferred_ndcg_estimates_what_a_full_pool_would_give() -> None:
+    """Half of the pool is judged, drawn at random: the mean of the estimates is near the truth."""
+    draw = random.Random(7)
+    pool = {f"d{j}": int(draw.random() < 0.4) for j in range(200)}
+    pool["d0"] = 1
+    run = {"q": draw.sample(sorted(pool), 100)}
+    truth = score(run, {"q": pool}, [nDCG @ 100])["ndcg@100"]
+    estimates, punished = [], []
+    for _ in range(200):
+        judged = set(draw.sample(sorted(pool), 100))
+        sample = {doc: grade if doc in judged else -1 for doc, grade in pool.items()}
+        found = score(run, {"q": sample}, [infNDCG @ 100, nDCG @ 100])
+        estimates.append(found["infndcg@100"])
+        punished.append(found["ndcg@100"])
+    assert np.mean(estimates) == pytest.approx(truth, abs=0.02)
+    assert abs(np.mean(punished) - truth) > 0.05
+
+
+def test_a_pool_of_which_nothing_was_judged_says_nothing() -> None:
+    ranked = GradedLists.ranked([["a"]], [{"a": -1}])
+    assert inferred_ndcg(ranked, GradedLists.ideal([{"a": -1}]), 10).tolist() == [0.0]
+    with pytest.raises(ValueError, match="shorter"):
+        GradedLists.ranked([["a"], ["b"]], [{"a": -1}])

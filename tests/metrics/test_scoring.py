@@ -16,24 +16,16 @@ from assay.metrics.scoring import Inspector, Scores, Violation, score_rankings
 METRICS: list[Metric] = [nDCG @ 5, Recall @ 5, Precision @ 5, MRR @ 5, AP]
 
 
-def test_a_query_without_a_ranking_scores_zero_and_counts() -> None:
-    scores = score_rankings({"a": ["x"]}, {"a": {"x": 1}, "failed": {"x": 1}}, METRICS)
+def test_only_queries_with_a_relevant_document_count_whatever_was_found() -> None:
+    judgments = {"a": {"x": 1}, "failed": {"x": 1}, "b": {"x": 0}, "c": {}}
+    scores = score_rankings({"a": ["x"], "b": ["x"]}, judgments, METRICS)
     assert scores.query_ids == ["a", "failed"]
     assert scores.values[nDCG @ 5].tolist() == [1.0, 0.0]
     assert scores.mean(nDCG @ 5) == 0.5
 
 
-def test_queries_without_a_relevant_document_are_not_scored() -> None:
-    scores = score_rankings(
-        {"a": ["x"], "b": ["x"]}, {"a": {"x": 0}, "b": {"x": 1}, "c": {}}, METRICS
-    )
-    assert scores.query_ids == ["b"]
-
-
-def test_a_repeated_document_earns_once_and_keeps_its_place() -> None:
-    scores = score_rankings({"q": ["x", "x", "y"]}, {"q": {"x": 1, "y": 1}}, [Precision @ 5, AP])
-    assert scores.values[Precision @ 5].tolist() == [2 / 5]
-    assert scores.values[AP].tolist() == [pytest.approx((1 / 1 + 2 / 3) / 2)]
+def test_a_repeated_document_is_a_violation() -> None:
+    scores = score_rankings({"q": ["x", "x", "y"]}, {"q": {"x": 1, "y": 1}}, [AP])
     assert scores.violations.total("duplicate") == 1
     assert scores.violations.examples == (Violation("duplicate", "q", "x"),)
 
@@ -62,9 +54,8 @@ def test_documents_beyond_top_k_are_cut_and_reported_as_nothing_else() -> None:
     rankings = {"q": ["x", "y", "y", "z"]}
     scores = score_rankings(rankings, {"q": {"z": 1}}, [Hit @ 10], top_k=2, known={"x", "y"})
     assert scores.values[Hit @ 10].tolist() == [0.0]
-    assert [scores.violations.total(kind) for kind in ("surplus", "duplicate", "unknown")] == [
-        *(2, 0, 0)
-    ]
+    kinds = ("surplus", "duplicate", "unknown")
+    assert [scores.violations.total(kind) for kind in kinds] == [2, 0, 0]
 
 
 def test_ceilings_know_how_many_documents_were_asked_for() -> None:
@@ -151,24 +142,25 @@ def test_qrels_are_grades_or_relevant_documents(relevant: Any) -> None:
     assert score({"q": ["x", "d1"]}, {"q": relevant}, "mrr")["mrr"] == 0.5
 
 
-REFUSED: list[tuple[Any, Any, Any, str]] = [
-    (RUN, QRELS, "ndgc@5", r"unknown metric 'ndgc@5'.*Did you mean 'nDCG'\?"),
-    (RUN, QRELS, [], "no metrics were given"),
-    (RUN, QRELS, 5, "a metric is a name .* got 5"),
-    (RUN, QRELS, [Precision], "Precision needs a cut-off"),
-    ({}, QRELS, "map", "the run must be a dictionary of queries, got {}; a run is"),
-    ({"q1": "d1"}, QRELS, "map", "query 'q1' has no ranking, got 'd1'; a run is"),
-    ({"q1": ["d1", 7]}, QRELS, "map", "query 'q1': ids must be strings, got 7"),
-    ({"q1": {"d1": float("nan")}}, QRELS, "map", "scores of query 'q1' must be numbers, got .*nan"),
-    ({"x": ["d1"]}, QRELS, "map", "no query in common: the first is 'x' in the run and 'q1' in"),
-    (RUN, ["d1"], "map", "the qrels must be a dictionary of queries, got"),
-    (RUN, {"q1": "d1"}, "map", "query 'q1' has no judgments, got 'd1'; qrels are"),
-    (RUN, {"q1": {"d1": 0.5}}, "map", "query .q1.: a grade must be an integer .* got 0.5"),
-    (RUN, {"q1": {"d1": 0}}, "map", "the qrels have no relevant document"),
-]
-
-
-@pytest.mark.parametrize(("run", "qrels", "metrics", "message"), REFUSED)
+@pytest.mark.parametrize(
+    ("run", "qrels", "metrics", "message"),
+    [
+        (RUN, QRELS, "ndgc@5", r"unknown metric 'ndgc@5'.*Did you mean 'nDCG'\?"),
+        (RUN, QRELS, [], "no metrics"),
+        (RUN, QRELS, 5, "got 5"),
+        (RUN, QRELS, [Precision], "Precision needs a cut-off"),
+        ({}, QRELS, "map", "the run must be a dictionary"),
+        ({"q1": "d1"}, QRELS, "map", "query 'q1' has no ranking"),
+        ({"q1": ["d1", 7]}, QRELS, "map", "query 'q1': ids must be strings"),
+        ({"q1": {"d1": float("nan")}}, QRELS, "map", "scores of query 'q1'"),
+        ({"x": ["d1"]}, QRELS, "map", "no query in common: the first is 'x' .* and 'q1'"),
+        (RUN, ["d1"], "map", "the qrels must be a dictionary"),
+        (RUN, {"q1": "d1"}, "map", "query 'q1' has no judgments"),
+        (RUN, {"q1": {"d1": 0.5}}, "map", "query 'q1': a grade"),
+        (RUN, {"q1": {"d1": 0}}, "map", "no relevant document"),
+        (RUN, load_dataset("notes"), "map", r"dataset\.judgments_in\('test'\)"),
+    ],
+)
 def test_other_input_is_refused_with_what_was_expected(
     run: Any, qrels: Any, metrics: Any, message: str
 ) -> None:
@@ -178,12 +170,6 @@ def test_other_input_is_refused_with_what_was_expected(
 
 @pytest.mark.parametrize("top_k", [0, 2.5])
 def test_a_depth_must_be_a_positive_integer(top_k: Any) -> None:
-    with pytest.raises(UsageError, match="top_k must be an integer >= 1, got"):
+    with pytest.raises(UsageError, match="top_k must be an integer >= 1"):
         score(RUN, QRELS, "map", top_k=top_k)
     assert score(RUN, QRELS, "hit@1", top_k=1)
-
-
-def test_a_data_set_in_place_of_qrels_is_refused_with_its_judgments() -> None:
-    dataset: Any = load_dataset("notes")
-    with pytest.raises(UsageError, match=r"dataset\.judgments_in\('test'\)"):
-        score(RUN, dataset, "map")

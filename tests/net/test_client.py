@@ -6,6 +6,7 @@ import random
 import ssl
 import zlib
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
@@ -62,17 +63,15 @@ async def test_one_encoding_is_undone(encoding: str, encode) -> None:  # type: i
 
 
 @pytest.mark.parametrize(
-    ("encoding", "body", "words"),
+    ("encoding", "body"),
     [
-        ("gzip, gzip", b"x", "compressed with 'gzip, gzip'"),
-        ("br", b"x", "compressed with 'br'"),
-        ("gzip", b"plain", "does not match"),
-        ("gzip", zlib.compress(b"deflated"), "does not match"),
+        *(("gzip, gzip", b"x"), ("br", b"x")),
+        *(("gzip", b"plain"), ("gzip", zlib.compress(b"deflated"))),
     ],
 )
-async def test_other_encodings_and_lies_are_refused(encoding: str, body: bytes, words: str) -> None:
+async def test_other_encodings_and_lies_are_refused(encoding: str, body: bytes) -> None:
     async with answering(body, {"content-encoding": encoding}) as client:
-        with pytest.raises(EncodingRefused, match=words):
+        with pytest.raises(EncodingRefused):
             await client.get(URL)
 
 
@@ -94,22 +93,25 @@ async def test_a_body_ends_at_the_limit(
             await client.get(URL)
 
 
-@pytest.mark.parametrize("compressed", [False, True])
-async def test_a_body_of_exactly_the_limit_is_read(compressed: bool) -> None:
-    """Of a compressed one, both what comes and what it unpacks to count."""
-    content = random.Random(1).randbytes(900)
-    sent = gzip.compress(content) if compressed else content
-    headers = {"content-encoding": "gzip"} if compressed else {}
-    async with answering(sent, headers, max_bytes=len(sent)) as client:
-        assert (await client.get(URL)).content == content
-    packed = gzip.compress(bytes(1000))
-    for limit, fits in ((1000, True), (999, False)):
-        async with answering(packed, {"content-encoding": "gzip"}, max_bytes=limit) as client:
-            if fits:
-                assert (await client.get(URL)).content == bytes(1000)
-            else:
-                with pytest.raises(ResponseTooLarge):
-                    await client.get(URL)
+NOISE = random.Random(1).randbytes(900)
+
+
+@pytest.mark.parametrize(
+    ("sent", "encoding", "limit", "content"),
+    [
+        (NOISE, "identity", 900, NOISE),
+        # Of a compressed body, both what comes and what it unpacks to count.
+        (gzip.compress(NOISE), "gzip", len(gzip.compress(NOISE)), NOISE),
+        (gzip.compress(bytes(1000)), "gzip", 1000, bytes(1000)),
+        (gzip.compress(bytes(1000)), "gzip", 999, None),
+    ],
+)
+async def test_a_body_of_exactly_the_limit_is_read(
+    sent: bytes, encoding: str, limit: int, content: bytes | None
+) -> None:
+    async with answering(sent, {"content-encoding": encoding}, max_bytes=limit) as client:
+        with nullcontext() if content else pytest.raises(ResponseTooLarge):
+            assert (await client.get(URL)).content == content
 
 
 async def test_a_request_may_have_a_limit_of_its_own() -> None:

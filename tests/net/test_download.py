@@ -52,11 +52,8 @@ def test_a_connection_that_breaks_is_asked_again_and_leaves_nothing_behind(
     server.cut = (1000, 4)
     with pytest.raises(DownloadError, match="cut off"):
         download_file(f"{server.url}/x.zip", tmp_path / "y.zip", LIMIT, what="x")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "x.zip",
-        "x.zip.lock",
-        "y.zip.lock",
-    ]
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"x.zip", "x.zip.lock", "y.zip.lock"}
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -90,24 +87,23 @@ def test_the_token_goes_to_its_own_host_alone(server: FileServer, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:1/x", "ftp://127.0.0.1/x", "nonsense", "http://[", "http://a b:c/"]
+    "url",
+    [
+        *("http://127.0.0.1:1/x", "ftp://127.0.0.1/x", "nonsense", "http://[", "http://a b:c/"),
+        "{server}/circle",
+    ],
 )
 def test_an_address_that_leads_nowhere_is_a_download_error(
     server: FileServer, url: str, tmp_path: Path
 ) -> None:
+    server.redirected["/circle"] = "/circle"
     with pytest.raises(DownloadError):
-        download_file(url, tmp_path / "x", LIMIT, what="x")
-
-
-def test_redirects_in_a_circle_end(server: FileServer, tmp_path: Path) -> None:
-    server.redirected["/x.zip"] = "/x.zip"
-    with pytest.raises(DownloadError, match="more than 5 redirects"):
-        download_file(f"{server.url}/x.zip", tmp_path / "x", LIMIT, what="x")
+        download_file(url.replace("{server}", server.url), tmp_path / "x", LIMIT, what="x")
 
 
 def test_a_trickle_is_cut_off(
     server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "_TOTAL_SECONDS", 0.0)
-    with pytest.raises(DownloadError, match="not finished after 0 seconds; run it again"):
+    with pytest.raises(DownloadError, match="not finished after 0 seconds"):
         download_file(f"{server.url}/x.zip", tmp_path / "x", LIMIT, what="x")

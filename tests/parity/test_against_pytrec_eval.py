@@ -61,29 +61,29 @@ def test_any_run_scores_as_in_trec_eval(rankings: Rankings, judgments: Judgments
     assert_equal(rankings, judgments)
 
 
-CASES: dict[str, tuple[Rankings, Judgments]] = {
-    "ids that sort against the ranking": ({"q": ["a", "b", "z"]}, {"q": {"a": 2, "z": 1}}),
-    "a query that the run lacks": ({"q": ["a"]}, {"q": {"a": 1}, "absent": {"a": 1}}),
-    "an empty list": ({"q": []}, {"q": {"a": 1}}),
-    "a query without relevant documents": (
-        {"q": ["a"], "r": ["a"]},
-        {"q": {"a": 0}, "r": {"a": 1}},
-    ),
-    "a query without judgments": ({"q": ["a"], "other": ["a"]}, {"q": {"a": 1}}),
-    "ids with dashes": ({"PLAIN-2": ["MED-10", "MED-1"]}, {"PLAIN-2": {"MED-1": 1, "MED-10": 0}}),
-    "ids like numbers": ({"1": ["10", "9", "1"]}, {"1": {"9": 1, "1": 2}}),
-    "a cut-off longer than the list": ({"q": ["x", "a"]}, {"q": {"a": 1, "b": 1, "c": 2}}),
-    "negative grades": ({"q": ["spam", "a", "junk"]}, {"q": {"spam": -2, "a": 1, "junk": -1}}),
-    "judged and not relevant": ({"q": ["zero", "a"]}, {"q": {"zero": 0, "a": 3}}),
-    "a single document": ({"q": ["a"]}, {"q": {"a": 1}}),
-    "a document twice": ({"q": ["a", "a", "b"]}, {"q": {"a": 1, "b": 1}}),
-    "high grades": ({"q": ["a", "b"]}, {"q": {"a": 9, "b": 12}}),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_edge_cases_score_as_in_trec_eval(case: str) -> None:
-    assert_equal(*CASES[case])
+@pytest.mark.parametrize(
+    ("rankings", "judgments"),
+    [
+        # Ids that sort against the ranking, or are like numbers.
+        ({"q": ["a", "b", "z"]}, {"q": {"a": 2, "z": 1}}),
+        ({"PLAIN-2": ["MED-10", "MED-1"]}, {"PLAIN-2": {"MED-1": 1, "MED-10": 0}}),
+        ({"1": ["10", "9", "1"]}, {"1": {"9": 1, "1": 2}}),
+        # Queries without a ranking, without relevant documents, without judgments.
+        ({"q": ["a"]}, {"q": {"a": 1}, "absent": {"a": 1}}),
+        ({"q": []}, {"q": {"a": 1}}),
+        ({"q": ["a"], "r": ["a"]}, {"q": {"a": 0}, "r": {"a": 1}}),
+        ({"q": ["a"], "other": ["a"]}, {"q": {"a": 1}}),
+        # A cut-off longer than the list, and a document twice.
+        ({"q": ["x", "a"]}, {"q": {"a": 1, "b": 1, "c": 2}}),
+        ({"q": ["a", "a", "b"]}, {"q": {"a": 1, "b": 1}}),
+        # Grades that are negative, 0 and high.
+        ({"q": ["spam", "a", "junk"]}, {"q": {"spam": -2, "a": 1, "junk": -1}}),
+        ({"q": ["zero", "a"]}, {"q": {"zero": 0, "a": 3}}),
+        ({"q": ["a", "b"]}, {"q": {"a": 9, "b": 12}}),
+    ],
+)
+def test_edge_cases_score_as_in_trec_eval(rankings: Rankings, judgments: Judgments) -> None:
+    assert_equal(rankings, judgments)
 
 
 @settings(max_examples=50, deadline=None)

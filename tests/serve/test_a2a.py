@@ -17,23 +17,12 @@ async def _never(_query: str, _top_k: int) -> list[str]:
 
 async def card_of(
     http: httpx.AsyncClient, host: str = "", **settings: str | None
-) -> tuple[str, dict[str, object]]:
-    """The address of an agent, and its card as `host` asks for it."""
+) -> dict[str, object]:
+    """The card of an agent as `host` asks for it."""
     async with serving(purple_app(loads(_never), **settings)) as url:  # type: ignore[arg-type]
         answer = await http.get(url, headers={"Host": host} if host else {})
-    return url, answer.json()
-
-
-async def test_the_card_carries_the_fields_of_both_generations(http: httpx.AsyncClient) -> None:
-    url, card = await card_of(http, token="sesame")
-    assert card["security"] == [{"bearer": []}]
-    assert "bearer" in str(card["securitySchemes"])
-    assert (card["url"], card["protocolVersion"]) == (f"{url}/", "0.3")
-    assert card["preferredTransport"] == "JSONRPC"
-    assert card["supportedInterfaces"] == [
-        {"protocolBinding": "JSONRPC", "protocolVersion": number, "url": f"{url}/"}
-        for number in ("1.0", "0.3")
-    ]
+    card: dict[str, object] = answer.json()
+    return card
 
 
 @pytest.mark.parametrize(
@@ -48,7 +37,16 @@ async def test_the_card_carries_the_fields_of_both_generations(http: httpx.Async
 async def test_the_card_names_the_configured_address_or_that_of_the_request(
     http: httpx.AsyncClient, host: str, card_url: str | None, named: str
 ) -> None:
-    assert (await card_of(http, host, card_url=card_url))[1]["url"] == named
+    """In the fields of both generations of clients, as the token that they need."""
+    card = await card_of(http, host, card_url=card_url, token="sesame")
+    assert (card["url"], card["protocolVersion"]) == (named, "0.3")
+    assert card["preferredTransport"] == "JSONRPC"
+    assert card["supportedInterfaces"] == [
+        {"protocolBinding": "JSONRPC", "protocolVersion": number, "url": named}
+        for number in ("1.0", "0.3")
+    ]
+    assert card["security"] == [{"bearer": []}]
+    assert "bearer" in str(card["securitySchemes"])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,7 @@ async def test_the_card_names_the_configured_address_or_that_of_the_request(
 async def test_the_card_names_the_data_set_and_not_its_folder(
     http: httpx.AsyncClient, dataset: str, name: str
 ) -> None:
-    _, card = await card_of(http, dataset=dataset)
+    card = await card_of(http, dataset=dataset)
     assert str(card["description"]).endswith(f" Data set: {name}.")
     assert "private" not in str(card)
 
@@ -84,17 +82,12 @@ async def test_the_oldest_finished_tasks_are_dropped_and_running_ones_are_not() 
     assert await kept(store, 5) == [0, 4]
 
 
-async def test_nothing_of_a_request_but_its_caller_is_kept_with_a_task() -> None:
+async def test_nothing_of_a_request_is_kept_or_listed_with_its_task() -> None:
     store = BoundedTaskStore(10)
     context = ServerCallContext(state={"headers": {"x-large": "x" * 10_000}})
     await store.save(task(0), context)
     (owner,) = store._finished.values()
     assert owner.state == {}
-
-
-async def test_a_list_of_tasks_is_empty() -> None:
-    store = BoundedTaskStore(10)
-    await store.save(task(0), CONTEXT)
     page = await store.list(ListTasksRequest(), CONTEXT)
     assert (list(page.tasks), page.total_size, page.next_page_token) == ([], 0, "")
 

@@ -81,15 +81,6 @@ async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
     assert any(" of 40 queries, mean nDCG@5 0.7" in line for line in said[:-1])
 
 
-async def test_an_agent_that_is_not_there_fails_the_task(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    async with green(tiny, out) as url:
-        task = await send(http, url, order("http://127.0.0.1:1"))
-    assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert words(task).startswith("nothing responds at http://127.0.0.1:1: connection refused")
-
-
 async def test_cancelling_over_a2a_keeps_what_was_done(
     http: httpx.AsyncClient, tiny: Dataset, out: Path
 ) -> None:
@@ -219,31 +210,6 @@ async def final(http: httpx.AsyncClient, place: str) -> dict[str, Any]:
     return last
 
 
-async def test_delete_ends_it_and_keeps_what_was_done(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
-    enough, never = asyncio.Event(), asyncio.Event()
-
-    async def find(query: str) -> list[str]:
-        if query != "word3":
-            return ["d1"]
-        enough.set()
-        await never.wait()
-        return []
-
-    async with purple(find) as agent, green(tiny, out) as url:
-        started = await http.post(f"{url}/tasks", json=order(agent, num_queries=40))
-        place = url + started.headers["location"]
-        await enough.wait()
-        ended = (await http.delete(place)).json()
-        again = await http.delete(place)
-        never.set()
-    assert ended["state"] == "canceled"
-    assert again.json()["state"] == "canceled"
-    (run,) = list_runs(out)
-    assert run.state() == "interrupted"
-
-
 async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
     http: httpx.AsyncClient, tiny: Dataset, out: Path
 ) -> None:
@@ -264,8 +230,8 @@ async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
         over_a2a = await send(http, url, asked)
         assert over_a2a["status"]["state"] == "TASK_STATE_FAILED"
         assert words(over_a2a) == "too many evaluations in progress; try again later"
-        second = (await http.get(url + places[1])).json()
-        assert second["state"] == "submitted"
+        assert (await http.get(url + places[1])).json()["state"] == "submitted"
+        for _ in range(2):  # the second time it has ended already
+            assert (await http.delete(url + places[1])).json()["state"] == "canceled"
         go_on.set()
-        for place in places:
-            assert (await final(http, url + place))["state"] == "completed"
+        assert (await final(http, url + places[0]))["state"] == "completed"

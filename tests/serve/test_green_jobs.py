@@ -1,5 +1,9 @@
-"""How evaluations end: with an agent that fails, or that cannot be used."""
+"""How evaluations begin and end: in their turn, and with an agent that fails or cannot be used."""
 
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,21 +15,25 @@ from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import silent
+from assay.serve.a2a import ServerUnavailable
 from assay.serve.green import jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.readiness import Loading
 from assay.targets.protocol import AgentAnswer, AgentInfo
 
+REQUEST = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
 
-class Failing:
-    """An agent that answers so many times, and then no more."""
 
-    info = AgentInfo(name="failing", protocol="python")
+class Agent:
+    """Answers so many times and then no more, once `may_answer` is set."""
+
+    info = AgentInfo(name="tested", protocol="python")
     findings = ()
 
     def __init__(self, answers: int, unusable: str = "") -> None:
         self.answers = answers
         self.unusable = unusable
+        self.may_answer = threading.Event()
 
     async def open(self) -> None:
         if self.unusable:
@@ -34,28 +42,37 @@ class Failing:
     async def close(self) -> None: ...
 
     async def ask(self, _query: str, _top_k: int) -> AgentAnswer:
+        while not self.may_answer.is_set():
+            await asyncio.sleep(0.01)
         if self.answers:
             self.answers -= 1
             return AgentAnswer(())
         raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500 from the agent")
 
 
-async def evaluate(agent: Any, tiny: Dataset, out: Path) -> EvaluationJob:
+@asynccontextmanager
+async def queue_for(
+    agent: Agent, tiny: Dataset, out: Path, **limits: Any
+) -> AsyncIterator[JobQueue]:
     loading = Loading(lambda: loads(tiny)(silent))
-    queue = JobQueue(loading, out, UNRESTRICTED, "tiny", 2)
-    request = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
     with mock.patch.object(jobs, "A2AAgent", return_value=agent):
-        job = await queue.submit(request)
-    assert [state async for state in job.updates(600)][-1].is_final
-    await queue.close()
+        queue = JobQueue(loading, out, UNRESTRICTED, "tiny", 2, **limits)
+        yield queue
+        await queue.close()
+
+
+async def ended(job: EvaluationJob) -> EvaluationJob:
+    states = [state async for state in job.updates(600)]
+    assert [state.is_final for state in states] == [False] * (len(states) - 1) + [True]
     return job
 
 
 async def test_the_log_has_the_class_of_an_error_and_not_its_text(
     tiny: Dataset, out: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    agent = Failing(0, unusable="the answer was 'a secret of the documents'")
-    job = await evaluate(agent, tiny, out)
+    agent = Agent(0, unusable="the answer was 'a secret of the documents'")
+    async with queue_for(agent, tiny, out) as queue:
+        job = await ended(await queue.submit(REQUEST))
     assert job.state is JobState.FAILED
     assert "secret" in job.describe()
     assert f"evaluation failed task_id={job.id} exception=UsageError" in caplog.text
@@ -72,6 +89,42 @@ async def test_the_log_has_the_class_of_an_error_and_not_its_text(
 async def test_an_agent_that_answered_nothing_has_failed_and_not_scored_zero(
     tiny: Dataset, out: Path, answers: int, state: JobState, words: str
 ) -> None:
-    job = await evaluate(Failing(answers), tiny, out)
+    agent = Agent(answers)
+    agent.may_answer.set()
+    async with queue_for(agent, tiny, out) as queue:
+        job = await ended(await queue.submit(REQUEST))
     assert job.state is state
     assert job.describe().startswith(words)
+
+
+async def test_evaluations_run_in_their_turn_and_the_last_ones_are_kept(
+    tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "KEPT", 1)
+    agent = Agent(99)
+    async with queue_for(agent, tiny, out, running=1, waiting=2) as queue:
+        first, second, third = [await queue.submit(REQUEST) for _ in range(3)]
+        with pytest.raises(ServerUnavailable):
+            await queue.submit(REQUEST)
+        async with asyncio.timeout(60):
+            while first.folder is None:
+                await asyncio.sleep(0.01)
+        second.cancel()
+        assert second.describe() == "canceled before it began"
+        assert (first.state, third.state) == (JobState.WORKING, JobState.SUBMITTED)
+        agent.may_answer.set()
+        for job in (first, third):
+            assert (await ended(job)).state is JobState.COMPLETED
+        first.cancel()
+        assert first.state is JobState.COMPLETED
+        assert second.folder is None
+        agent.may_answer.clear()
+        last = await queue.submit(REQUEST)  # makes room among those that ended
+        assert [queue.get(job.id) for job in (first, second, third, last)] == [
+            *(None, None),
+            *(third, last),
+        ]
+    assert last.state is JobState.CANCELED
+    with pytest.raises(ServerUnavailable):
+        await queue.submit(REQUEST)
+    assert not [each for each in threading.enumerate() if each.name.startswith("evaluation")]

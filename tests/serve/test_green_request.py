@@ -39,59 +39,56 @@ def test_an_address_that_cannot_be_called_is_refused_and_not_repeated(
 
 
 @pytest.mark.parametrize(
-    ("config", "name", "value"),
+    ("config", "variables", "name", "value"),
     [
-        ({"timeout": 2.5}, "timeout", 2.5),
-        ({"concurrency": 3.0}, "concurrency", 3),
-        ({"random_seed": "7"}, "seed", 7),
-        ({"track": "zero-shot"}, "track", "zero-shot"),
-        ({"answers": True}, "answers", True),
-        ({}, "concurrency", 8),
-        ({}, "timeout", 60.0),
+        ({"timeout": 2.5}, {"ASSAY_TIMEOUT": "7.5"}, "timeout", 2.5),
+        ({"concurrency": 3.0}, {}, "concurrency", 3),
+        ({"random_seed": "7"}, {}, "seed", 7),
+        ({"track": "zero-shot"}, {"ASSAY_TRACK": "trained"}, "track", "zero-shot"),
+        ({"answers": True}, {}, "answers", True),
+        ({}, {}, "concurrency", 8),
+        ({}, {}, "timeout", 60.0),
+        ({}, {"ASSAY_TIMEOUT": "7.5"}, "timeout", 7.5),
+        ({}, {"ASSAY_WARM_UP": "0"}, "warm_up", 0),
     ],
 )
-def test_a_request_decides_how_it_is_evaluated(
-    tiny: Dataset, config: dict[str, Any], name: str, value: Any
+def test_a_request_decides_how_it_is_evaluated_then_the_environment(
+    tiny: Dataset,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, Any],
+    variables: dict[str, str],
+    name: str,
+    value: Any,
 ) -> None:
+    for variable, given in variables.items():
+        monkeypatch.setenv(variable, given)
     assert getattr(order(tiny, **config).config, name) == value
 
 
-def test_the_environment_decides_where_a_request_does_not(
-    tiny: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ASSAY_TIMEOUT", "7.5")
-    monkeypatch.setenv("ASSAY_TRACK", "trained")
-    monkeypatch.setenv("ASSAY_WARM_UP", "0")
-    config = order(tiny, track="zero-shot").config
-    assert (config.timeout, config.track, config.warm_up) == (7.5, "zero-shot", 0)
-
-
-@pytest.mark.parametrize("field", ["num_queries", "top_k", "shard_index", "num_instances"])
-@pytest.mark.parametrize("value", [True, 2.5, -1])
-def test_what_is_not_a_count_is_refused(tiny: Dataset, field: str, value: object) -> None:
-    with pytest.raises(TaskRefused, match=f"^config.{field}: "):
-        order(tiny, **{field: value})
-
-
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("config", "field"),
     [
-        ({"random_seed": 2**53}, "config.random_seed: Input should be"),
-        ({"random_seed": "9" * 5000}, "config.random_seed: Unable to parse"),
+        *(
+            ({field: value}, f"config.{field}: ")
+            for field in ("num_queries", "top_k", "shard_index", "num_instances")
+            for value in (True, 2.5, -1)
+        ),
+        ({"random_seed": 2**53}, "config.random_seed: "),
+        ({"random_seed": "9" * 5000}, "config.random_seed: "),
         ({"num_queries": 41}, "config.num_queries: at most 40"),
         ({"top_k": 101}, "config.top_k: "),
         ({"num_shards": 2, "shard_index": 2}, "config.shard_index"),
         ({"num_queries": 2, "num_shards": 3}, "config.num_shards: at most 2"),
         ({"mcp_server_url": "nowhere"}, "config.mcp_server_url: "),
-        ({"timeout": 0}, "config.timeout: Input should be greater than or equal to 0.001"),
-        ({"timeout": 1e9}, "config.timeout: Input should be less than or equal to 3600"),
-        ({"concurrency": 65}, "config.concurrency: Input should be less than or equal to 64"),
-        ({"track": "best"}, "config.track must be one of zero-shot, trained, undeclared"),
-        ({"answers": "perhaps"}, "config.answers: Input should be a valid boolean"),
+        ({"timeout": 0}, "config.timeout: "),
+        ({"timeout": 1e9}, "config.timeout: "),
+        ({"concurrency": 65}, "config.concurrency: "),
+        ({"track": "best"}, "config.track must be one of"),
+        ({"answers": "perhaps"}, "config.answers: "),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(
-    tiny: Dataset, config: dict[str, Any], words: str
+def test_a_setting_that_cannot_be_is_refused_by_its_name(
+    tiny: Dataset, config: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(TaskRefused, match=f"^{re.escape(words)}"):
+    with pytest.raises(TaskRefused, match=f"^{re.escape(field)}"):
         order(tiny, **config)

@@ -33,13 +33,13 @@ class Bm25:
         mode: Any = "bm25",
         filters: Mapping[str, Any] | None = None,
     ) -> Sequence[SearchHit]:
-        found = self._index.search(query, top_k)
-        return [self._hit(doc_id, score / (score + 1)) for doc_id, score in found]
-
-    def _hit(self, doc_id: str, score: float) -> SearchHit:
-        document = self._documents[doc_id]
-        metadata = document.metadata
-        return SearchHit(doc_id, score, document.title, document.text, 0, 1, metadata=metadata)
+        hits = []
+        for doc_id, score in self._index.search(query, top_k):
+            document = self._documents[doc_id]
+            place = (document.title, document.text, 0, 1)
+            share = score / (score + 1)
+            hits.append(SearchHit(doc_id, share, *place, metadata=document.metadata))
+        return hits
 
 
 def make_retrieval(more: Mapping[str, tuple[str, str]] | None = None) -> Retrieval:
