@@ -49,10 +49,8 @@ def _mutated(
     content: bytes, other: bytes, changes: Sequence[tuple[str, int, int, bytes]], splice: bool
 ) -> bytes:
     if splice and changes:
-        content = (
-            content[: changes[0][1] % (len(content) + 1)]
-            + other[changes[0][2] % (len(other) + 1) :]
-        )
+        _, first, second, _ = changes[0]
+        content = content[: first % (len(content) + 1)] + other[second % (len(other) + 1) :]
     for how, first, second, token in changes:
         size = len(content) + 1
         start, end = sorted((first % size, second % size))

@@ -155,15 +155,9 @@ class RunFolders(RuleBasedStateMachine):
     @invariant()
     def the_log_holds_what_was_recorded(self) -> None:
         for folder, known in zip(self.folders, self.known, strict=True):
-            log = CallLog(folder.calls_file)
-            ids = sorted(DATASET.queries)
-            found = {
-                name: call
-                for name, call in zip(ids, log.read(DATASET.queries[id] for id in ids), strict=True)
-                if call
-            }
-            outcomes = {name: (call.doc_ids, call.failure) for name, call in found.items()}
-            assert outcomes == {name: (call.doc_ids, call.failure) for name, call in known.items()}
+            calls = CallLog(folder.calls_file).read(DATASET.queries.values())
+            found = {call.query_id: (call.doc_ids, call.failure) for call in calls if call}
+            assert found == {name: (call.doc_ids, call.failure) for name, call in known.items()}
             assert not is_locked(folder.calls_file)
 
     def teardown(self) -> None:

@@ -52,31 +52,25 @@ def test_ids_in_brackets_are_markers_and_other_words_are_not(text: str, left: st
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "found", "warnings"),
     [
-        ' "not found". ',
-        "  ",
-        "**NOT FOUND** [1][2].",
-        "NOT FOUND: the documents do not say",
-        "NOT FOUND\n\nThe documents are about tea.",
+        (' "not found". ', False, ()),
+        ("**NOT FOUND** [1][2].", False, ()),
+        ("NOT FOUND: the documents do not say", False, ()),
+        ("NOT FOUND\n\nThe documents are about tea.", False, ()),
+        ("NOT FOUND, but it is 40 [1].", True, ()),
+        ("Not found in blood [1].", True, ()),
+        ("NOT FOUND. 40 [1]", True, ()),
+        # Of blanks and markers alone, nothing is left.
+        *((text, False, (EMPTY_REPLY,)) for text in ("", " \n", "[1]", "[1][2].", "【1】")),
     ],
 )
-def test_a_model_that_abstains_is_understood(text: str) -> None:
+def test_a_model_that_abstains_is_understood(
+    text: str, found: bool, warnings: tuple[str, ...]
+) -> None:
     answer = read_generated(text, 2, model="m", stop_reason="x")
-    assert (answer.text, answer.found) == (NOT_FOUND, False)
-
-
-@pytest.mark.parametrize(
-    "text", ["NOT FOUND, but it is 40.", "Not found in blood.", "NOT FOUND. 40 [1]"]
-)
-def test_what_answers_all_the_same_is_an_answer(text: str) -> None:
-    assert read_generated(text, 2, model="m", stop_reason="x").found
-
-
-@pytest.mark.parametrize("text", ["", " \n", "[1]", "[1][2].", "【1】"])
-def test_a_reply_of_markers_alone_is_an_empty_one(text: str) -> None:
-    answer = read_generated(text, 2, model="m", stop_reason="x")
-    assert (answer.found, answer.warnings) == (False, (EMPTY_REPLY,))
+    assert (answer.found, answer.text == NOT_FOUND) == (found, not found)
+    assert answer.warnings == warnings
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,8 @@ async def answer(question: str, *passages: Passage, max_tokens: int = 500) -> st
 
 
 async def test_the_best_sentence_is_quoted_with_its_source() -> None:
-    found = await ExtractiveAnswerer().answer(
-        "Does calcium slow the loss of bone?", [VITAMIN, CALCIUM], 500
-    )
+    question = "Does calcium slow the loss of bone?"
+    found = await ExtractiveAnswerer().answer(question, [VITAMIN, CALCIUM], 500)
     assert found.text == "Calcium supplements slow the loss of bone. [2]"
     assert found.citations == (2,)
     assert (found.found, found.model, found.stop_reason) == (True, "extractive", "endTurn")
@@ -31,8 +30,9 @@ async def test_the_best_sentence_is_quoted_with_its_source() -> None:
 
 async def test_a_question_for_a_figure_prefers_a_sentence_that_has_one() -> None:
     text = "Calcium slows the loss of bone. The loss of bone was 12% lower."
-    assert (await answer("how much loss of bone", Passage("a", "", text))).startswith("The loss")
-    one = await answer("how much loss of bone", Passage("a", "", text), max_tokens=9)
+    passage = Passage("a", "", text)
+    assert (await answer("how much loss of bone", passage)).startswith("The loss")
+    one = await answer("how much loss of bone", passage, max_tokens=9)
     assert one == "The loss of bone was 12% lower. [1]"
 
 

@@ -92,13 +92,7 @@ class ModelServer(JsonServer):
 def openai_model(
     monkeypatch: pytest.MonkeyPatch, folder: Path, reply: Callable[[str], str]
 ) -> Iterator[ModelServer]:
-    """The server that `openai:` asks; what is written goes to `folder`, the working folder.
-
-    Parameters:
-        monkeypatch: takes the settings back.
-        folder: an empty one.
-        reply: what the model says to a prompt.
-    """
+    """The server that `openai:` asks; what is written goes to `folder`, the working folder."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ASSAY_CACHE", str(folder / "cache"))
     monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)

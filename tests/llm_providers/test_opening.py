@@ -1,5 +1,6 @@
 """Which model is meant, by a word or by the environment."""
 
+import re
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -39,21 +40,15 @@ def test_a_word_or_the_environment_names_the_model(
     ("spec", "given", "calls", "seconds"),
     [
         ("ollama:m", {}, 1, 600),
-        ("openai:m@http://localhost:8000/v1", {}, 1, 600),
         ("openai:m@http://[::1]:8000/v1", {}, 1, 600),
         ("ollama:m@http://10.0.0.1:11434", {}, 4, 120),
         ("openai:m@https://api.example.com/v1", {}, 4, 120),
         ("anthropic", {}, 4, 120),
         ("ollama:m", {"concurrency": 3, "timeout": 30.0}, 3, 30),
-        ("anthropic", {"concurrency": 9, "timeout": 5.0}, 9, 5),
     ],
 )
 def test_a_model_on_this_machine_gets_one_call_at_a_time_and_ten_minutes(
-    spec: str,
-    given: dict[str, Any],
-    calls: int,
-    seconds: float,
-    monkeypatch: pytest.MonkeyPatch,
+    spec: str, given: dict[str, Any], calls: int, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
     provider = open_provider(spec, **given)
@@ -70,20 +65,13 @@ async def test_ollama_is_found_where_a_variable_says(
         assert await provider.generate("p") == "TRUE"
 
 
-@pytest.mark.parametrize(
-    ("address", "path"),
-    [
-        ("", "/v1/chat/completions"),
-        ("/v1/", "/v1/chat/completions"),
-        ("/api/x", "/api/x/chat/completions"),
-    ],
-)
+@pytest.mark.parametrize(("address", "path"), [("", "/v1"), ("/v1/", "/v1"), ("/api/x", "/api/x")])
 async def test_an_endpoint_may_be_given_with_or_without_its_version(
     address: str, path: str, server: ModelServer
 ) -> None:
     async with open_provider(f"openai:m@{server.url}{address}") as provider:
         await provider.generate("p")
-    assert server.requests[0][0] == path
+    assert server.requests[0][0] == f"{path}/chat/completions"
     assert "authorization" not in server.requests[0][2]
 
 
@@ -107,38 +95,36 @@ def test_a_mistake_is_told_in_words(spec: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "url"),
     [
-        "openai:z@http://bob:PW@host/v1",
-        "ollama:z@http://bob:PW@host",
-        "ollama:z@bob:PW@host:11434",
-        "anthropic:z@http://bob:PW@host",
-        "opena:z@http://bob:PW@host",
-        "http://bob:PW@host",
+        *(
+            (spec, "")
+            for spec in (
+                "openai:z@http://bob:PW@host/v1",
+                "ollama:z@bob:PW@host:11434",
+                "anthropic:z@http://bob:PW@host",
+                "opena:z@http://bob:PW@host",
+                "http://bob:PW@host",
+            )
+        ),
+        *(
+            (f"{kind}:m", url)
+            for kind in ("ollama", "openai", "anthropic")
+            for url in ("http://h:abc", "http://bob:PW@[h", "http://bob:PW@h\x01")
+        ),
     ],
 )
-def test_a_password_in_a_models_name_is_refused_and_not_told(
-    spec: str, monkeypatch: pytest.MonkeyPatch
+def test_a_password_in_an_address_that_is_refused_is_not_told(
+    spec: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
+    variable = f"RAG_EVAL_{spec.partition(':')[0].upper()}_BASE_URL" if url else ""
+    if url:
+        monkeypatch.setenv(variable, url)
     with pytest.raises(UsageError) as caught:
         open_provider(spec)
-    assert "PW" not in str(caught.value)
-    assert "bob" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", ["ollama", "openai", "anthropic"])
-@pytest.mark.parametrize("address", ["http://h:abc", "http://[h", "http://h\x01"])
-def test_an_address_that_cannot_be_read_is_told_without_its_password(
-    kind: str, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
-    variable = f"RAG_EVAL_{kind.upper()}_BASE_URL"
-    for url in (address, address.replace("//", "//bob:PW@")):
-        monkeypatch.setenv(variable, url)
-        with pytest.raises(UsageError, match=f"{variable}.* must be an http") as caught:
-            open_provider(f"{kind}:m")
-        assert "PW" not in str(caught.value)
+    assert variable in str(caught.value)
+    assert not {"PW", "bob"} & set(re.split(r"\W", str(caught.value)))
 
 
 def test_without_any_setting_answers_are_quotes() -> None:
@@ -164,20 +150,19 @@ async def test_a_configured_key_is_not_sent_to_an_address_of_a_request(
     spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server puts what it starts under its policy: there, addresses come from visitors."""
-    monkeypatch.setenv("RAG_EVAL_OPENAI_API_KEY", "sk-operators-key")
-    monkeypatch.setenv("OLLAMA_API_KEY", "sk-operators-key")
+    key, kind = "sk-operators-key", spec.partition(":")[0]
+    monkeypatch.setenv("RAG_EVAL_OPENAI_API_KEY", key)
+    monkeypatch.setenv("OLLAMA_API_KEY", key)
+    monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", "http://models.internal/v1")
 
     def sent(model: object) -> str:
         client = model._client  # type: ignore[attr-defined]
-        return str(getattr(client, "_client", client).headers.get("authorization"))
+        return str(client.headers.get("authorization"))
 
-    if spec.startswith("openai"):
-        assert "sk-operators-key" in sent(open_model(spec))
+    assert key in sent(open_model(spec))
     monkeypatch.setenv("ASSAY_OUTBOUND_POLICY", "127.0.0.1:1")
-    assert "sk-operators-key" not in sent(open_model(spec))
-    monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", "http://models.internal/v1")
-    if spec.startswith("openai"):  # where the operator sends it, it still goes
-        assert "sk-operators-key" in sent(open_model("openai:m"))
+    assert key not in sent(open_model(spec))
+    assert key in sent(open_model(f"{kind}:m"))  # where the operator sends it, it still goes
 
 
 class _Echo:

@@ -1,6 +1,7 @@
 """Cache, budget and concurrency around a model, with a model that replies as it is told."""
 
 import asyncio
+import math
 import stat
 import threading
 from pathlib import Path
@@ -9,13 +10,13 @@ import pytest
 from tests.llm_providers.conftest import OpenProvider
 from tests.llm_providers.model_server import ModelServer
 
-from assay.errors import BudgetExceeded, ProviderError, UsageError
+from assay.errors import BudgetExceeded, UsageError
 from assay.llm.providers.opening import CachedProvider, ReplyCache
 from assay.llm.providers.provider import Completion, max_tokens_of, price_of
 
 
 class CountingModel:
-    def __init__(self, name: str = "openai:gpt-4o", usage: tuple[int, int] = (100, 10)) -> None:
+    def __init__(self, name: str = "openai:gpt-4o", usage: tuple[int, int] = (50, 100)) -> None:
         self.name = self.identity = name
         self.usage = usage
         self.asked: list[str] = []
@@ -25,6 +26,11 @@ class CountingModel:
         return Completion(f"reply {len(self.asked)}", *self.usage)
 
     async def close(self) -> None: ...
+
+
+# What a call with 100 tokens may cost, and what it does cost, at the price of GPT-4o.
+WORST = (max_tokens_of("p") * 2.5 + 100 * 10) / 1e6
+PAID = (50 * 2.5 + 100 * 10) / 1e6
 
 
 def cache(tmp_path: Path) -> ReplyCache:
@@ -41,14 +47,6 @@ async def test_a_reply_is_asked_for_once_and_remembered_by_the_next_process(tmp_
     assert provider.spending.cost == 0.0
 
 
-async def test_a_failure_is_not_remembered(server: ModelServer, opened: OpenProvider) -> None:
-    server.faults = [(400, {}, {"error": {"message": "no"}})]
-    provider = opened("openai", cache=True)
-    with pytest.raises(ProviderError):
-        await provider.generate("prompt")
-    assert await provider.generate("prompt") == "TRUE"
-
-
 def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
     kept = cache(tmp_path)
     kept.keep(ReplyCache.key("m", "a private prompt", 5), Completion("yes", 1, 2, "length"))
@@ -62,13 +60,12 @@ def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
 async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
     tmp_path: Path,
 ) -> None:
-    model = CountingModel(usage=(50, 100))
-    paid = (50 * 2.5 + 100 * 10) / 1e6
-    provider = CachedProvider(model, cache=cache(tmp_path), max_cost=2.5 * paid)
+    model = CountingModel()
+    provider = CachedProvider(model, cache=cache(tmp_path), max_cost=2.5 * PAID)
     replies = [await provider.generate(f"prompt {i}", 100) for i in range(2)]
     with pytest.raises(BudgetExceeded, match=r"the next call could cost \$0\.00"):
         await provider.generate("prompt 2", 100)
-    assert provider.spending.cost == pytest.approx(2 * paid)
+    assert provider.spending.cost == pytest.approx(2 * PAID)
     assert await provider.generate("prompt 0", 100) == replies[0]  # paid for: still to be had
     assert len(model.asked) == 2
 
@@ -76,38 +73,37 @@ async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
 @pytest.mark.parametrize("told", [(0, 0), (-5, -5), (0, 3)])
 async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: tuple[int, int]) -> None:
     """Else an endpoint that sends no usage would be free, and its budget without end."""
-    model = CountingModel(usage=told)
-    worst = (max_tokens_of("p") * 2.5 + 100 * 10) / 1e6
-    provider = CachedProvider(model, max_cost=2.5 * worst)
+    provider = CachedProvider(CountingModel(usage=told), max_cost=2.5 * WORST)
     for _ in range(2):
         await provider.generate("p", 100)
-    assert provider.spending.cost == pytest.approx(2 * worst)
+    assert provider.spending.cost == pytest.approx(2 * WORST)
     with pytest.raises(BudgetExceeded):
         await provider.generate("p", 100)
 
 
-@pytest.mark.parametrize("budget", [-1.0, float("nan"), float("inf")])
-def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
-    with pytest.raises(UsageError, match="the budget must be"):
-        CachedProvider(CountingModel(), max_cost=budget)
+@pytest.mark.parametrize(
+    ("name", "budget", "words"),
+    [
+        *(("openai:gpt-4o", odd, "the budget must be") for odd in (-1.0, math.nan, math.inf)),
+        ("openai:own-model", 1.0, r"'openai:own-model' is unknown.*RAG_EVAL_PRICES"),
+    ],
+)
+def test_a_budget_that_is_no_amount_or_of_no_price_is_refused(
+    name: str, budget: float, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        CachedProvider(CountingModel(name), max_cost=budget)
+    assert (CachedProvider(CountingModel(name)).spending.cost is None) == ("own" in name)
 
 
 async def test_calls_under_way_count_against_the_budget() -> None:
     """Else ten calls at once would each find the budget untouched."""
-    model = CountingModel(usage=(50, 100))
-    worst = (max_tokens_of("p") * 2.5 + 100 * 10) / 1e6
-    provider = CachedProvider(model, max_cost=3.5 * worst, concurrency=10)
+    provider = CachedProvider(CountingModel(), max_cost=3.5 * WORST, concurrency=10)
     results = await asyncio.gather(
         *(provider.generate("p", 100) for _ in range(10)), return_exceptions=True
     )
     assert sum(isinstance(each, BudgetExceeded) for each in results) == 7
-    assert (provider.spending.cost or 0) <= 3.5 * worst
-
-
-def test_a_budget_for_a_model_without_a_price_is_refused_with_the_remedy() -> None:
-    with pytest.raises(UsageError, match=r"'openai:own-model' is unknown.*RAG_EVAL_PRICES"):
-        CachedProvider(CountingModel("openai:own-model"), max_cost=1.0)
-    assert CachedProvider(CountingModel("openai:own-model")).spending.cost is None
+    assert (provider.spending.cost or 0) <= 3.5 * WORST
 
 
 def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
@@ -123,7 +119,7 @@ def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
 @pytest.mark.parametrize("written", ["{", '{"m": [1]}', '{"m": [1, -2]}', '{"m": ["inf", 1]}'])
 def test_prices_that_cannot_be_read_are_told(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_EVAL_PRICES", written)
-    with pytest.raises(UsageError, match="RAG_EVAL_PRICES must be a JSON object"):
+    with pytest.raises(UsageError, match="RAG_EVAL_PRICES"):
         price_of("openai:m")
 
 

@@ -1,6 +1,5 @@
 """What goes over the wire to each service, and what is made of everything that comes back."""
 
-import json
 import logging
 from typing import Any
 
@@ -43,18 +42,9 @@ async def test_a_prompt_goes_out_at_temperature_0_and_a_text_comes_back(
     assert provider.name.startswith(kind + ":")
     spent = provider.spending
     assert (spent.calls, spent.input_tokens, spent.output_tokens) == (1, 12, 3)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_reply_that_was_cut_says_so(
-    kind: str, server: ModelServer, opened: OpenProvider
-) -> None:
-    cut: dict[str, Any] = {"done_reason": "length", "stop_reason": "max_tokens"}
-    cut["choices"] = [{"message": {"content": "TR"}, "finish_reason": "length"}]
-    server.patch = cut
-    completion = await opened(kind).complete("question", 1)
-    assert completion.stop_reason == "length"
-    assert (completion.input_tokens, completion.output_tokens) == (12, 3)
+    server.patch = {"done_reason": "length", "stop_reason": "max_tokens"}
+    server.patch["choices"] = [{"message": {"content": "TR"}, "finish_reason": "length"}]
+    assert (await provider.complete("question", 1)).stop_reason == "length"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,9 +68,10 @@ async def test_what_passes_is_asked_again_after_the_time_the_service_names(
     ("status", "reply", "why", "attempts"),
     [
         *((200, reply, ProviderFailure.INVALID_REPLY, 4) for reply in WRONG_SHAPES),
-        (200, json.dumps({"choices": []}).encode()[:-9], ProviderFailure.INVALID_REPLY, 4),
+        (200, b'{"choices": [', ProviderFailure.INVALID_REPLY, 4),
         (503, {"error": {"message": "loading"}}, ProviderFailure.SERVER, 4),
         (404, {"error": {"message": "no such model"}}, ProviderFailure.BAD_REQUEST, 1),
+        (WAITS, b"", ProviderFailure.TIMEOUT, 1),
     ],
 )
 async def test_a_failure_is_named_and_asked_again_if_that_can_help(
@@ -93,22 +84,12 @@ async def test_a_failure_is_named_and_asked_again_if_that_can_help(
     opened: OpenProvider,
 ) -> None:
     server.faults = [(status, {}, reply)] * 4
-    error = await failure(opened(kind))
+    once = {"retries": RetryPolicy(attempts=1, timeout=0.3)} if status == WAITS else {}
+    error = await failure(opened(kind, **once))
     assert (error.kind, len(server.requests)) == (why, attempts)
-    if status != 200:
+    if status >= 400:
         assert reply["error"]["message"] in str(error)
-    if (kind, status) == ("ollama", 404):
-        assert "ollama pull llama3.1:8b" in str(error)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_service_that_says_nothing_is_given_up(
-    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
-) -> None:
-    server.faults = [(WAITS, {}, b"")] * 2
-    error = await failure(opened(kind, retries=RetryPolicy(attempts=1, timeout=0.3)))
-    assert error.kind is ProviderFailure.TIMEOUT
-    assert "within 0.3 s" in str(error)
+    assert ("ollama pull llama3.1:8b" in str(error)) == ((kind, status) == ("ollama", 404))
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
@@ -140,10 +121,7 @@ async def test_a_key_is_sent_and_never_told(
     [
         ("anthropic", {"stop_reason": "refusal", "content": []}),
         ("openai", {"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}),
-        (
-            "openai",
-            {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]},
-        ),
+        ("openai", {"choices": [{"message": {}, "finish_reason": "content_filter"}]}),
     ],
 )
 async def test_a_refusal_is_known_as_one_and_not_asked_again(

@@ -2,8 +2,10 @@
 
 import pickle
 import random
+import re
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,6 +106,12 @@ RANKING = ["b", "x", "a", "z"]
 def test_the_ceiling_is_what_the_best_list_reaches(metric: Metric, ceiling: float) -> None:
     scores = score({"q": []}, {"q": GRADES}, [metric])
     assert scores.mean_ceiling(metric) == pytest.approx(ceiling, abs=1e-12)
+
+
+def test_every_metric_has_its_row_in_the_docs() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/metrics.md").read_text(encoding="utf-8")
+    rows = {re.split("[@`]", row)[0] for row in re.findall(r"\n\| `(.+)", page)}
+    assert set(metric_module._DEFINITIONS) - rows == set()
 
 
 def test_a_figure_is_a_metric_of_rankings_or_one_of_answers() -> None:

@@ -1,5 +1,6 @@
 """Which queries count, what earns nothing, what is a violation; and `assay.score` for people."""
 
+import doctest
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import score
-from assay.data import load_dataset
+from assay.data import Dataset, Document, Query, load_dataset
 from assay.errors import UsageError
 from assay.metrics.metric import AP, MRR, Hit, Metric, Precision, Recall, nDCG
 from assay.metrics.scoring import Inspector, Scores, Violation, score_rankings
@@ -173,3 +174,13 @@ def test_a_depth_must_be_a_positive_integer(top_k: Any) -> None:
     with pytest.raises(UsageError, match="top_k must be an integer >= 1"):
         score(RUN, QRELS, "map", top_k=top_k)
     assert score(RUN, QRELS, "hit@1", top_k=1)
+
+
+@pytest.mark.parametrize("documented", [score, load_dataset], ids=lambda each: each.__name__)
+def test_the_examples_of_docstrings_work(documented: Any) -> None:
+    names = {each.__name__: each for each in (Dataset, Document, Query, load_dataset)}
+    parser = doctest.DocTestParser()
+    test = parser.get_doctest(documented.__doc__, names, documented.__name__, None, 0)
+    found = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -1,14 +1,13 @@
 """Nextcloud's Notes API, version 1, as its documentation and its source describe it.
 
 Kept: basic authentication, titles as file names (characters dropped, cut after 100, numbered when
-taken), etags and If-Match, listings by category with `exclude`, `pruneBefore` (which goes by when
-the server saw a change, not by the note's own date), chunks with a cursor, and the tag of a
-listing. Also the two answers that a Nextcloud MCP server wants from elsewhere.
+taken), etags, listings by category with `exclude`, `pruneBefore` (which goes by when the server saw
+a change, not by the note's own date), and chunks with a cursor. Also the two answers that a
+Nextcloud MCP server wants from elsewhere.
 """
 
 import base64
 import hashlib
-import json
 import re
 import threading
 import time
@@ -157,20 +156,17 @@ class NotesServer(NoteStore, JsonServer):
             self.meddle(note)
             return 200, {}, note.data()
         if match[1] is None:
-            return self._list(request, query)
+            return self._list(query)
         if (found := self.notes.get(int(match[1]))) is None:
             return 404, {}, {"errorType": "NoteDoesNotExistException"}
         if request.method == "DELETE":
             del self.notes[found.id]
             return 200, {}, []
         if request.method == "PUT":
-            return self._update(request, found)
-        return _tagged(found.data(query.get("exclude", "")), found.etag, request)
+            return self._update(found, body)
+        return 200, {"ETag": f'"{found.etag}"'}, found.data(query.get("exclude", ""))
 
-    def _update(self, request: JsonRequest, note: StoredNote) -> Answer:
-        tags, body = request.headers.get("if-match", ""), request.body
-        if tags and f'"{note.etag}"' not in re.split(r",\s*", tags):
-            return 412, {}, note.data()
+    def _update(self, note: StoredNote, body: Mapping[str, Any]) -> Answer:
         note.content = body.get("content", note.content)
         if body.get("title", note.title) != note.title:
             note.title = self.free_title(body["title"], note.category, note.id)
@@ -180,40 +176,24 @@ class NotesServer(NoteStore, JsonServer):
         self.meddle(note)
         return 200, {}, note.data()
 
-    def _list(self, request: JsonRequest, query: Mapping[str, str]) -> Answer:
+    def _list(self, query: Mapping[str, str]) -> Answer:
         category = query.get("category")
         prune, size = int(query.get("pruneBefore", 0)), int(query.get("chunkSize", 0))
-        started, after = (
-            self.clock(),
-            (-1, -1),
-        )  # when it began, and the note after which it goes on
-        if cursor := query.get("chunkCursor"):
-            started, updated, note_id = map(int, cursor.split("-"))
-            after = (updated, note_id)
+        # A cursor holds when the listing began, and the note after which it goes on.
+        started, *after = map(int, query.get("chunkCursor", f"{self.clock()}-0-0").split("-"))
         all_notes = [n for n in self.notes.values() if category is None or n.category == category]
         full = sorted(
-            (n for n in all_notes if n.last_update >= prune and (n.last_update, n.id) > after),
+            (n for n in all_notes if n.last_update >= prune and [n.last_update, n.id] > after),
             key=lambda n: (n.last_update, n.id),
         )
         part = full[:size] if size else full
         data = [n.data(query.get("exclude", "")) for n in part]
         headers = {"Last-Modified": format_datetime(datetime.fromtimestamp(started, UTC), True)}
         if len(part) < len(full):
-            last = part[-1]
-            headers["X-Notes-Chunk-Cursor"] = f"{started}-{last.last_update}-{last.id}"
-            headers["X-Notes-Chunk-Pending"] = str(len(full) - len(part))
+            headers["X-Notes-Chunk-Cursor"] = f"{started}-{part[-1].last_update}-{part[-1].id}"
         else:
             sent = {n.id for n in part}
             data += [{"id": n.id} for n in all_notes if n.id not in sent]
         if cursor := next(self.cursors, None):
             headers["X-Notes-Chunk-Cursor"] = cursor
-        tag = hashlib.md5(json.dumps(data).encode()).hexdigest()
-        return _tagged(data, tag, request, headers)
-
-
-def _tagged(
-    data: Any, tag: str, request: JsonRequest, headers: Mapping[str, str] | None = None
-) -> Answer:
-    headers = {"ETag": f'"{tag}"', **(headers or {})}
-    is_known = request.headers.get("if-none-match") == f'"{tag}"'
-    return (304, headers, b"") if is_known else (200, headers, data)
+        return 200, headers, data

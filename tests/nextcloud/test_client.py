@@ -52,14 +52,12 @@ async def test_what_can_pass_is_asked_again_and_given_up_in_time(
     with pytest.raises(NotesError, match=rf"HTTP {status}.* \(attempts: 4\)") as raised:
         await client.notes_in("c")
     assert (raised.value.retryable, raised.value.attempts) == (True, 4)
-
-
-async def test_a_rest_that_is_too_long_is_not_waited_for(
-    client: NotesClient, server: NotesServer, pauses: list[float]
-) -> None:
-    headers = {"Retry-After": "3600", "X-Nextcloud-Maintenance-Mode": "1"}
-    server.faults = [Fault("GET", 503, headers)]
-    with pytest.raises(NotesError, match=r"maintenance mode.*asked to wait 3600 s"):
+    # A rest that is too long is not waited for.
+    server.faults = [
+        Fault("GET", 503, {"Retry-After": "3600", "X-Nextcloud-Maintenance-Mode": "1"})
+    ]
+    pauses.clear()
+    with pytest.raises(NotesError, match="wait 3600 s"):
         await client.notes_in("c")
     assert not pauses
 
@@ -89,8 +87,8 @@ async def test_a_wrong_password_is_told_once_and_without_it(
 @pytest.mark.parametrize(
     ("host", "message", "code"),
     [
-        ("http://127.0.0.1:9", r"cannot be reached \(connection refused\)", 3),
-        ("http://nothing.invalid", r"cannot be reached \(the host name cannot be resolved\)", 3),
+        ("http://127.0.0.1:9", "connection refused", 3),
+        ("http://nothing.invalid", "host name cannot be resolved", 3),
         ("{url}/elsewhere", "no Notes app found", 2),
     ],
 )

@@ -121,37 +121,26 @@ def test_the_sampling_client_writes_with_the_provider_and_the_judge_is_another(
     assert prompts[1:] == ["TRUE or FALSE?", "Again?"]
 
 
-def test_what_is_not_there_is_skipped_and_named(run: Run) -> None:
-    source = """
-        def test_judge(evaluation_llm): pass
-        def test_mapping(note_mapping): pass
-        def test_references(ground_truth_data): pass
-    """
-    result = run(source)
-    result.assert_outcomes(skipped=3)
-    judge, mapping, references = skip_reasons(result)
-    assert "RAG_EVAL_PROVIDER" in judge
-    assert "NEXTCLOUD_HOST, NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD not set" in mapping
-    assert "--assay-ground-truth" in references
-    source = """
-        def test_judge(evaluation_llm): pass
-        def test_client(mcp_sampling_client): pass
-        def test_case(rag_case): pass
-    """
-    options = ("--assay-dataset=nfcorpus", "--assay-target=python:a:b")
-    result = run(source, *options, "--assay-provider=extractive")
-    result.assert_outcomes(skipped=7)
-    judge, client, case = skip_reasons(result)
-    assert "'extractive' has no model" in judge
-    assert "'python:a:b' is not an MCP server" in client
-    assert "NFCORPUS_ARCHIVE" in case
-    assert "--assay-dataset notes" in case
+NFCORPUS = ("--assay-dataset=nfcorpus", "--assay-target=python:a:b")
 
 
-def skip_reasons(result: pytest.RunResult) -> list[str]:
-    """In the order of the tests."""
-    lines = [line for line in result.outlines if line.startswith("SKIPPED")]
-    return sorted(lines, key=lambda line: int(line.split(":")[1]))
+@pytest.mark.parametrize(
+    ("fixture", "options", "words"),
+    [
+        ("evaluation_llm", (), "RAG_EVAL_PROVIDER"),
+        ("note_mapping", (), "NEXTCLOUD_HOST, NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD not set"),
+        ("ground_truth_data", (), "--assay-ground-truth"),
+        ("evaluation_llm", ("--assay-provider=extractive",), "'extractive' has no model"),
+        ("mcp_sampling_client", NFCORPUS, "'python:a:b' is not an MCP server"),
+        ("rag_case", NFCORPUS, "NFCORPUS_ARCHIVE"),
+    ],
+)
+def test_what_is_not_there_is_skipped_and_named(
+    run: Run, fixture: str, options: tuple[str, ...], words: str
+) -> None:
+    result = run(f"def test_it({fixture}): pass", *options)
+    assert result.parseoutcomes().keys() == {"skipped"}
+    assert words in result.stdout.str()
 
 
 @pytest.mark.parametrize(
