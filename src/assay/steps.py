@@ -9,7 +9,7 @@ its call; if a question is asked again after a kill, its last piece counts.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -58,9 +58,7 @@ class AnswerUsage:
 
     def to_json(self) -> dict[str, int | float]:
         """The figures that the agent gave."""
-        values = (self.input_tokens, self.output_tokens, self.cost_usd)
-        names = ("input_tokens", "output_tokens", "cost_usd")
-        return {k: v for k, v in zip(names, values, strict=True) if v is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def served_line(step: SearchStep, traceparent: str) -> bytes:

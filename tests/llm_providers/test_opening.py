@@ -183,7 +183,7 @@ def open_echo(rest: str) -> _Echo:
 async def test_a_package_adds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = EntryPoint("echo", f"{__name__}:open_echo", "assay.providers")
     monkeypatch.setattr(
-        "assay.llm.provider_kinds.entry_points",
+        "assay.extras.entry_points",
         lambda group, name: [plugin] if (group, name) == ("assay.providers", "echo") else [],
     )
     async with open_provider("echo:loud") as provider:

@@ -12,7 +12,7 @@ from assay import score
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.errors import UsageError
 from assay.metrics.metric import AP, MRR, Hit, Metric, Precision, Recall, nDCG
-from assay.metrics.scoring import Inspector, Scores, Violation, score_rankings
+from assay.metrics.scoring import KINDS, Inspector, Scores, Violation, score_rankings
 
 METRICS: list[Metric] = [nDCG @ 5, Recall @ 5, Precision @ 5, MRR @ 5, AP]
 
@@ -55,8 +55,10 @@ def test_documents_beyond_top_k_are_cut_and_reported_as_nothing_else() -> None:
     rankings = {"q": ["x", "y", "y", "z"]}
     scores = score_rankings(rankings, {"q": {"z": 1}}, [Hit @ 10], top_k=2, known={"x", "y"})
     assert scores.values[Hit @ 10].tolist() == [0.0]
-    kinds = ("surplus", "duplicate", "unknown")
-    assert [scores.violations.total(kind) for kind in kinds] == [2, 0, 0]
+    assert {kind: scores.violations.total(kind) for kind in KINDS} == {
+        **dict.fromkeys(KINDS, 0),
+        "surplus": 2,
+    }
 
 
 def test_ceilings_know_how_many_documents_were_asked_for() -> None:

@@ -105,6 +105,7 @@ NOISE = random.Random(1).randbytes(900)
         (gzip.compress(bytes(1000)), "gzip", 1000, bytes(1000)),
         (gzip.compress(bytes(1000)), "gzip", 999, None),
     ],
+    ids=["plain", "packed", "unpacked", "one too many"],
 )
 async def test_a_body_of_exactly_the_limit_is_read(
     sent: bytes, encoding: str, limit: int, content: bytes | None

@@ -335,9 +335,10 @@ class FollowedSearches(SearchRecorder):
                 timeout=_READ_SECONDS,
                 max_bytes=_MAX_RECORD_BYTES,
             )
-            if reply.status not in (200, 206, 416):  # 416: nothing new
-                raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {reply.status}")
-            new = {200: reply.body[start:], 206: reply.body, 416: b""}[reply.status]
+            status, body = reply.status_code, reply.content
+            if status not in (200, 206, 416):  # 416: nothing new
+                raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {status}")
+            new = {200: body[start:], 206: body, 416: b""}[status]
         else:
             with open_file(Path(self._place)) as file:
                 file.seek(start)

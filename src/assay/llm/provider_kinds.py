@@ -1,9 +1,9 @@
 """The kinds of language model that a name such as `ollama:llama3.2` can select."""
 
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
 from assay.errors import UsageError
+from assay.extras import find_plugin
 from assay.llm.passages import EXTRACTIVE
 
 # The entry points of other packages: `mine = "package.module:open_mine"` opens `mine:MODEL`.
@@ -49,7 +49,7 @@ def split_provider(spec: str) -> tuple[ProviderKind | None, str]:
         return None, rest
     if name in PROVIDER_KINDS:
         return PROVIDER_KINDS[name], rest
-    for plugin in entry_points(group=PROVIDERS_GROUP, name=name):
+    if plugin := find_plugin(PROVIDERS_GROUP, name):
         return ProviderKind(f"{name}:MODEL", plugin.value), rest
     shown = name if "@" in spec else spec  # what precedes an @ may be a password
     raise UsageError(f"unknown provider {shown[:80]!r}; choose one of {PROVIDER_FORMS}")

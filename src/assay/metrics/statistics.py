@@ -115,9 +115,9 @@ def summarize(values: ArrayLike, *, seed: int = 0, bounds: Bounds = SCORES) -> S
     )
 
 
-def estimate_mean(values: ArrayLike, bounds: Bounds = SCORES) -> Estimate:
+def estimate_mean(values: ArrayLike) -> Estimate:
     """The mean with the interval of `summarize`."""
-    summary = summarize(values, bounds=bounds)
+    summary = summarize(values)
     return Estimate(summary.mean, summary.low, summary.high)
 
 
@@ -176,7 +176,7 @@ def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, 
     return mean, *_bounded_interval(arrays, 0, SCORES)
 
 
-def compare_strata(strata: Sequence[tuple[ArrayLike, ArrayLike]], *, seed: int = 0) -> float:
+def compare_strata(strata: Sequence[tuple[ArrayLike, ArrayLike]]) -> float:
     """The p-value of `compare_paired` over several sets of queries that count the same; each pair
     has the scores of a and b on the queries of one set.
     """
@@ -186,7 +186,7 @@ def compare_strata(strata: Sequence[tuple[ArrayLike, ArrayLike]], *, seed: int =
     weighted = [d * (total / (len(differences) * d.size)) for d in differences]
     joined = np.concatenate(weighted)
     joined[np.abs(joined) < _SAME] = 0.0
-    return _randomization_p(joined, seed)
+    return _randomization_p(joined, 0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

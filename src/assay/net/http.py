@@ -7,7 +7,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
@@ -91,15 +90,6 @@ def _next_address(method: str, url: str, response: httpx.Response, any_host: boo
     raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {status} {problem}")
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
-    """A response that was read to its end."""
-
-    status: int
-    headers: httpx.Headers
-    body: bytes
-
-
 async def fetch(
     http: httpx.AsyncClient,
     method: str,
@@ -109,8 +99,8 @@ async def fetch(
     headers: Mapping[str, str] | None = None,
     timeout: float,
     max_bytes: int = MAX_BYTES,
-) -> HttpReply:
-    """One exchange with one deadline, from the first byte sent to the last byte read.
+) -> httpx.Response:
+    """The response, read to its end, of an exchange with one deadline for all of it.
 
     Raises `AgentFailure`; a status of 400 or more is a reply, not a failure.
     """
@@ -121,7 +111,8 @@ async def fetch(
                 http, method, url, content=content, headers=headers, max_bytes=max_bytes
             ) as response,
         ):
-            return HttpReply(response.status_code, response.headers, await response.aread())
+            await response.aread()
+            return response
     except TimeoutError:
         message = f"no complete response within {timeout:g} s"
         raise AgentFailure(FailureKind.TIMEOUT, message) from None

@@ -47,10 +47,11 @@ def is_too_deep(value: Any, content: str | bytes) -> bool:
     return openings > MAX_DEPTH and is_deep(value)
 
 
-def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether more than `most` lists and objects are nested in a value."""
+def is_deep(value: Any) -> bool:
+    """Whether more than `MAX_DEPTH` lists and objects are nested in a value."""
+    # Level by level: a function that calls itself would meet Python's own limit on the way.
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(most):
+    for _ in range(MAX_DEPTH):
         level = [
             each
             for outer in level

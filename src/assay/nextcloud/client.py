@@ -5,7 +5,6 @@ async with NotesClient(Account.from_environment()) as notes:
 """
 
 import os
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -65,12 +64,6 @@ class NotesError(AssayError):
         self.maybe_done = maybe_done
         self.exit_code = exit_code
 
-    def with_message(self, message: str) -> "NotesError":
-        """The same failure with a message of a caller that knows more about it."""
-        same = copy(self)
-        same.args = (message,)
-        return same
-
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -102,14 +95,11 @@ class Account:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.host)
-        if "@" in parts.netloc:  # not quoted: what precedes the @ is a password
+        has_user = "@" in parts.netloc  # not quoted: what precedes the @ is a password
+        if has_user or parts.scheme not in ("http", "https") or not parts.hostname:
+            got = f"one with a user; set {USERNAME}" if has_user else repr(self.host)
             raise UsageError(
-                f"{HOST} must not contain a user name or password; set {USERNAME} and {PASSWORD}"
-            )
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(
-                f"{HOST} must be an http(s) URL such as https://cloud.example.org, "
-                f"got {self.host!r}"
+                f"{HOST} must be an http(s) URL such as https://cloud.example.org, got {got}"
             )
 
     @classmethod
@@ -223,7 +213,8 @@ class NotesClient:
             if not should_retry(error):
                 raise
             wait = f"; it asked to wait {error.retry_after:g} s" if error.retry_after else ""
-            raise error.with_message(f"{error} (attempts: {error.attempts}{wait})") from None
+            error.args = (f"{error} (attempts: {error.attempts}{wait})",)
+            raise
 
     def _from_failure(self, failure: AgentFailure) -> NotesError:
         cause = failure.__context__

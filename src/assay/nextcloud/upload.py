@@ -233,13 +233,13 @@ async def _carry_out(
             else:
                 note = await client.update(known, planned.title, planned.content)
         except NotesError as error:
-            failure = error.with_message(
+            error.args = (
                 f"document {planned.doc_id!r} could not be uploaded: {error}. {done:,} of "
-                f"{total:,} documents are uploaded; run the same command to continue"
+                f"{total:,} documents are uploaded; run the same command to continue",
             )
             if known is not None or not error.maybe_done:
-                raise failure from error
-            lost = failure
+                raise
+            lost = error
             return
         mapping[planned.doc_id] = note.id
         done += 1

@@ -310,9 +310,9 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
         headers = {"Accept": "application/json"}
         try:
             reply = await fetch(http, "GET", place, headers=headers, timeout=_CARD_SECONDS)
-            if failed := failure_of_status(reply.status, reply.headers):
+            if failed := failure_of_status(reply.status_code, reply.headers):
                 raise failed
-            return replace(read_card(parse_json(reply.body)), place=place)
+            return replace(read_card(parse_json(reply.content)), place=place)
         except AgentFailure as failure:
             away = failure.kind is FailureKind.CONNECTION and failure.status is not None
             if away or failure.kind is FailureKind.TIMEOUT:

@@ -152,7 +152,7 @@ async def _probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) 
         reply = await fetch(
             http, method, base + path, content=content, headers=headers, timeout=_PROBE_SECONDS
         )
-        return {"HTTP": reply.status, **(parse_object(reply.body) or {})}
+        return {"HTTP": reply.status_code, **(parse_object(reply.content) or {})}
 
     try:
         health = await ask("GET", "/health")

@@ -148,11 +148,12 @@ async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
         if failure.retryable:  # it was there when it was opened
             return AgentReadiness(ReadyState.LOADING, str(failure))
         return UNKNOWN
-    if reply.status in (*GATEWAY_ERRORS, RATE_LIMITED):
-        return _not_ready(reply.status, parse_object(reply.body) or {})
+    if reply.status_code in (*GATEWAY_ERRORS, RATE_LIMITED):
+        return _not_ready(reply.status_code, parse_object(reply.content) or {})
     # A front end that answers every path with its page says nothing about the agent.
     is_page = str(reply.headers.get("content-type", "")).startswith("text/html")
-    return AgentReadiness(ReadyState.READY) if reply.status == 200 and not is_page else UNKNOWN
+    is_ready = reply.status_code == 200 and not is_page
+    return AgentReadiness(ReadyState.READY) if is_ready else UNKNOWN
 
 
 def _not_ready(status: int, body: JsonObject) -> AgentReadiness:

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import importlib.util
 import os
 import threading
 from functools import cached_property
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.extras import require_extras
 from assay.llm.providers.provider import Completion, setting
 from assay.llm.providers.services import read_chat_completion, read_reply
 from assay.net.redact import redact_secrets
@@ -26,11 +26,7 @@ class GgufModel:
 
     def __init__(self, file: str) -> None:
         file = file or setting(GGUF_VARIABLE) or ""
-        if importlib.util.find_spec("xllamacpp") is None:
-            what = "is not installed: pip install 'agent-assay[gguf]'"
-            raise ProviderError(
-                ProviderFailure.SETTING, f"xllamacpp, which runs GGUF files, {what}"
-            )
+        require_extras("a GGUF file", "xllamacpp")
         self._path = Path(file).expanduser()
         if not self._path.is_file():
             raise UsageError(f"no such GGUF file: {file!r}; use gguf:PATH, or set {GGUF_VARIABLE}")

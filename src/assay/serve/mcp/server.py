@@ -286,24 +286,19 @@ async def _written(
     warnings: tuple[str, ...] = ()
     capabilities = ctx.client_capabilities
     if capabilities is not None and capabilities.sampling is not None:
-        prompt = question_prompt(query, passages)
-        try:
-            return await _sampled(ctx, prompt, len(passages), max_tokens), SAMPLING
-        except SamplingFailed as reason:
-            warnings = (f"sampling was available but produced no answer: {reason}",)
+        answer = await _sampled(ctx, question_prompt(query, passages), len(passages), max_tokens)
+        if not isinstance(answer, str):
+            return answer, SAMPLING
+        warnings = (f"sampling was available but produced no answer: {answer}",)
     quoting = ExtractiveAnswerer()
-    answer = await quoting.answer(query, passages, max_tokens)
-    return replace(answer, warnings=(*warnings, *answer.warnings)), quoting.name
-
-
-class SamplingFailed(Exception):
-    """The client offers sampling but gave no answer. The message is safe to show."""
+    quoted = await quoting.answer(query, passages, max_tokens)
+    return replace(quoted, warnings=(*warnings, *quoted.warnings)), quoting.name
 
 
 async def _sampled(
     ctx: Context[Any, Any], prompt: str, passages: int, max_tokens: int
-) -> Answer | InputRequiredResult:
-    """The client's answer, or the question that it has to answer first."""
+) -> Answer | InputRequiredResult | str:
+    """The client's answer, the question that it has to answer first, or why there is no answer."""
     message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
     request = CreateMessageRequest(
         params=CreateMessageRequestParams(
@@ -324,17 +319,17 @@ async def _sampled(
                 metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
             )
         except MCPError as error:  # the client's own message may quote the prompt
-            raise SamplingFailed(f"the client refused or failed (code {error.code})") from error
-        except ValidationError as error:
-            raise SamplingFailed("the client's reply is not valid MCP") from error
+            return f"the client refused or failed (code {error.code})"
+        except ValidationError:
+            return "the client's reply is not valid MCP"
     elif ctx.input_responses is None:
         return InputRequiredResult(input_requests={_SAMPLING_KEY: request})
     else:
         given = ctx.input_responses.get(_SAMPLING_KEY)
         if not isinstance(given, CreateMessageResult):
-            raise SamplingFailed("the client's reply contains no message")
+            return "the client's reply contains no message"
         reply = given
     if not isinstance(reply.content, TextContent) or not reply.content.text.strip():
-        raise SamplingFailed("the client's model wrote no text")
+        return "the client's model wrote no text"
     stop_reason = reply.stop_reason or "endTurn"
     return read_generated(reply.content.text, passages, model=reply.model, stop_reason=stop_reason)
