@@ -65,9 +65,7 @@ BROUGHT_ALONG = {"tuned": ("search",)}
 
 
 @pytest.mark.parametrize("extra", NEEDED_BY)
-def test_a_missing_extra_is_named_with_its_command_and_the_core_needs_none(
-    extra: str, tmp_path: Path
-) -> None:
+def test_a_missing_extra_is_named_with_its_command(extra: str, tmp_path: Path) -> None:
     lacking = {extra, *BROUGHT_ALONG.get(extra, ())}
     packages = {name for name, brings in PACKAGES.items() if brings in lacking}
     code = BLOCKED.format(packages=packages, commands=[*NEEDED_BY[extra], CORE])

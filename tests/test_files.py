@@ -45,9 +45,7 @@ def test_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> No
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_failure_keeps_the_old_content_and_no_part_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.json"
     atomic_write(path, b"old")
 
@@ -126,9 +124,7 @@ def test_room_is_taken_where_the_file_system_can(
     reserve_file(path)
 
 
-def test_content_is_on_disk_before_the_name_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_is_synced_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[bool] = []
     path = tmp_path / "file"
     real = os.fsync
@@ -165,9 +161,7 @@ def test_a_lock_excludes_another_process_and_names_its_holder(tmp_path: Path) ->
         assert not is_locked(path)
 
 
-def test_waiting_ends_when_the_lock_is_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "not" / "there" / "lock"
     first, second = FileLock(path), FileLock(path)
     slept: list[float] = []
@@ -257,7 +251,7 @@ def test_a_file_and_a_line_are_read_up_to_a_limit(tmp_path: Path) -> None:
         list(read_lines(path, limit=5))
 
 
-def test_complete_lines_of_a_growing_file_are_read_from_where_the_last_one_ended(
+def test_complete_lines_of_a_growing_file(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "file"

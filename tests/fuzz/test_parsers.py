@@ -345,9 +345,7 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join) | st.text(m
 
 @given(TEXTS, TEXTS, TEXTS, TEXTS)
 @settings(max_examples=examples(40))
-def test_answers_of_any_text_are_checked(
-    question: str, answer: str, shown: str, expected: str
-) -> None:
+def test_answers_of_any_text(question: str, answer: str, shown: str, expected: str) -> None:
     reference, context = ReferenceAnswer("q", expected), ContextChunk(shown, "c", "d")
     case = AnswerCase("q", question, reference, answer=answer, contexts=(context,))
     for finding in find_faults([case]):

@@ -54,9 +54,7 @@ SERVERS: dict[str, Callable[[Path], ASGIApp]] = {
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_no_body_is_a_crash(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_any_body(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
     async with serving(SERVERS[path](tmp_path)) as url:
         client = httpx.Client(base_url=url, timeout=20, trust_env=False)

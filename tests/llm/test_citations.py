@@ -30,9 +30,7 @@ from assay.llm.prompt import (
         ("Yes [doc 1] [Document 2, source: 1].", "Yes [1][2][1].", (1, 2)),
     ],
 )
-def test_markers_are_checked_against_the_sources(
-    text: str, cleaned: str, cited: tuple[int, ...]
-) -> None:
+def test_markers_are_checked(text: str, cleaned: str, cited: tuple[int, ...]) -> None:
     answer = read_generated(text, 2, model="m", stop_reason="endTurn")
     assert (answer.text, answer.citations) == (cleaned, cited)
 
@@ -65,9 +63,7 @@ def test_ids_in_brackets_are_markers_and_other_words_are_not(text: str, left: st
         *((text, False, (EMPTY_REPLY,)) for text in ("", " \n", "[1]", "[1][2].", "【1】")),
     ],
 )
-def test_a_model_that_abstains_is_understood(
-    text: str, found: bool, warnings: tuple[str, ...]
-) -> None:
+def test_abstaining_is_understood(text: str, found: bool, warnings: tuple[str, ...]) -> None:
     answer = read_generated(text, 2, model="m", stop_reason="x")
     assert (answer.found, answer.text == NOT_FOUND) == (found, not found)
     assert answer.warnings == warnings

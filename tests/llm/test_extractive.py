@@ -46,9 +46,7 @@ async def test_a_question_for_a_figure_prefers_a_sentence_that_has_one() -> None
         ("", [CALCIUM]),
     ],
 )
-async def test_what_the_passages_are_not_about_is_not_answered(
-    question: str, passages: list[Passage]
-) -> None:
+async def test_other_questions_are_not_answered(question: str, passages: list[Passage]) -> None:
     found = await ExtractiveAnswerer().answer(question, passages, 500)
     assert (found.text, found.found, found.citations) == (NOT_FOUND, False, ())
 

@@ -27,9 +27,7 @@ def provider() -> Iterator[CachedProvider]:
     asyncio.run(opened.close())
 
 
-async def test_it_answers_the_same_each_time_and_counts_its_tokens(
-    provider: CachedProvider,
-) -> None:
+async def test_it_answers_the_same_and_counts_its_tokens(provider: CachedProvider) -> None:
     question = "Name the capital of France in one word."
     first, again = await asyncio.gather(*(provider.complete(question, 8) for _ in range(2)))
     assert first.text == again.text != ""

@@ -27,9 +27,7 @@ from assay.llm.providers.provider import Completion
         (None, "anthropic:claude-sonnet-4-5"),
     ],
 )
-def test_a_word_or_the_environment_names_the_model(
-    spec: str | None, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_models(spec: str | None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_EVAL_PROVIDER", "anthropic")
     monkeypatch.setenv("RAG_EVAL_OLLAMA_MODEL", "from-variable")
     monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", f"{KEY}\n")
@@ -56,7 +54,7 @@ def test_a_model_on_this_machine_gets_one_call_at_a_time_and_ten_minutes(
 
 
 @pytest.mark.parametrize("variable", ["RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST"])
-async def test_ollama_is_found_where_a_variable_says(
+async def test_addresses_of_ollama(
     variable: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
@@ -66,9 +64,7 @@ async def test_ollama_is_found_where_a_variable_says(
 
 
 @pytest.mark.parametrize(("address", "path"), [("", "/v1"), ("/v1/", "/v1"), ("/api/x", "/api/x")])
-async def test_an_endpoint_may_be_given_with_or_without_its_version(
-    address: str, path: str, server: ModelServer
-) -> None:
+async def test_the_version_may_be_left_out(address: str, path: str, server: ModelServer) -> None:
     async with open_provider(f"openai:m@{server.url}{address}") as provider:
         await provider.generate("p")
     assert server.requests[0][0] == f"{path}/chat/completions"
@@ -114,9 +110,7 @@ def test_a_mistake_is_told_in_words(spec: str, message: str) -> None:
         ),
     ],
 )
-def test_a_password_in_an_address_that_is_refused_is_not_told(
-    spec: str, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_password_is_told(spec: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
     variable = f"RAG_EVAL_{spec.partition(':')[0].upper()}_BASE_URL" if url else ""
     if url:
@@ -146,9 +140,7 @@ def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["openai:m@http://127.0.0.1:1/v1", "ollama:m@http://127.0.0.1:1"])
-async def test_a_configured_key_is_not_sent_to_an_address_of_a_request(
-    spec: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_stay_with_their_address(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server puts what it starts under its policy: there, addresses come from visitors."""
     key, kind = "sk-operators-key", spec.partition(":")[0]
     monkeypatch.setenv("RAG_EVAL_OPENAI_API_KEY", key)

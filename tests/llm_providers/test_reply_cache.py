@@ -57,9 +57,7 @@ def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
     assert found == Completion("yes", 1, 2, "length", cached=True)
 
 
-async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
-    tmp_path: Path,
-) -> None:
+async def test_the_budget_stops_before_it_is_exceeded(tmp_path: Path) -> None:
     model = CountingModel()
     provider = CachedProvider(model, cache=cache(tmp_path), max_cost=2.5 * PAID)
     replies = [await provider.generate(f"prompt {i}", 100) for i in range(2)]
@@ -88,9 +86,7 @@ async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: tuple[in
         ("openai:own-model", 1.0, r"'openai:own-model' is unknown.*RAG_EVAL_PRICES"),
     ],
 )
-def test_a_budget_that_is_no_amount_or_of_no_price_is_refused(
-    name: str, budget: float, words: str
-) -> None:
+def test_a_budget_without_a_meaning_is_refused(name: str, budget: float, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         CachedProvider(CountingModel(name), max_cost=budget)
     assert (CachedProvider(CountingModel(name)).spending.cost is None) == ("own" in name)
@@ -106,9 +102,7 @@ async def test_calls_under_way_count_against_the_budget() -> None:
     assert (provider.spending.cost or 0) <= 3.5 * WORST
 
 
-def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_longest_name_and_the_users_own_price_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert price_of("openai:gpt-4o-mini-2024-07-18") == (0.15, 0.60)
     assert price_of("openai:gpt-4o-2024-08-06") == (2.5, 10.0)
     monkeypatch.setenv("RAG_EVAL_PRICES", '{"gpt-4o": [1, 2], "llama": [0.1, 0.2]}')
@@ -123,18 +117,14 @@ def test_prices_that_cannot_be_read_are_told(written: str, monkeypatch: pytest.M
         price_of("openai:m")
 
 
-async def test_no_more_calls_at_once_than_allowed(
-    server: ModelServer, opened: OpenProvider
-) -> None:
+async def test_calls_at_once_are_bounded(server: ModelServer, opened: OpenProvider) -> None:
     server.gate = threading.Barrier(3)  # nobody is answered before three are in the house
     provider = opened("openai", concurrency=3)
     await asyncio.gather(*(provider.generate(f"p{i}") for i in range(9)))
     assert server.most_at_once == 3
 
 
-def test_one_provider_serves_one_event_loop_after_another(
-    server: ModelServer, opened: OpenProvider
-) -> None:
+def test_one_event_loop_after_another(server: ModelServer, opened: OpenProvider) -> None:
     """As a fixture of a pytest session does."""
     for kind in ("ollama", "anthropic", "openai"):
         provider = opened(kind, concurrency=1)

@@ -28,9 +28,7 @@ async def failure(provider: CachedProvider) -> ProviderError:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_prompt_goes_out_at_temperature_0_and_a_text_comes_back(
-    kind: str, server: ModelServer, opened: OpenProvider
-) -> None:
+async def test_a_prompt_and_its_reply(kind: str, server: ModelServer, opened: OpenProvider) -> None:
     server.text = "Yes – é"
     provider = opened(kind)
     assert await provider.generate("frage ü", 7) == "Yes – é"
@@ -133,9 +131,7 @@ async def test_a_refusal_is_known_as_one_and_not_asked_again(
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
-async def test_a_model_that_takes_no_temperature_is_asked_without(
-    kind: str, server: ModelServer, opened: OpenProvider
-) -> None:
+async def test_a_refused_temperature(kind: str, server: ModelServer, opened: OpenProvider) -> None:
     refusal = {"error": {"message": "temperature is deprecated for this model"}}
     server.faults = [(400, {}, refusal)]
     provider = opened(kind)

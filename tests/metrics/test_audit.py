@@ -179,9 +179,7 @@ ROW = [{"query_id": "q"}]
         ({"per_query_results": ROW, "summary": {"mean_ndcg_at_5": 1}}, "'q'.*right data set"),
     ],
 )
-def test_what_cannot_be_audited_is_refused_with_the_reason(
-    made: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_audited_is_refused(made: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         audit_report(read_report(made), JUDGMENTS)
 

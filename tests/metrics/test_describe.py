@@ -69,9 +69,7 @@ def test_without_train_judgments_there_is_no_overlap() -> None:
         ({"test": {"t3": {"d1": 0}}}, "no query of split 'test'"),
     ],
 )
-def test_what_makes_figures_doubtful_is_warned_about(
-    judgments: dict[str, dict[str, dict[str, int]]], words: str
-) -> None:
+def test_doubts_are_warnings(judgments: dict[str, dict[str, dict[str, int]]], words: str) -> None:
     odd = describe_dataset(Dataset("odd", DOCUMENTS, QUERIES, judgments)).warnings
     assert any(words in warning for warning in odd)
     assert not any(words in warning for warning in describe_dataset(SMALL).warnings)

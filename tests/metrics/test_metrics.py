@@ -82,9 +82,7 @@ def test_the_spellings_in_use_are_understood() -> None:
         (lambda: nDCG(gain="exp", judged_only=True), "one of them"),
     ],
 )
-def test_what_is_no_metric_is_refused_with_what_there_is(
-    make: Callable[[], Metric], message: str
-) -> None:
+def test_what_is_no_metric_is_refused(make: Callable[[], Metric], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()
 

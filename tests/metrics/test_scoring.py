@@ -164,9 +164,7 @@ def test_qrels_are_grades_or_relevant_documents(relevant: Any) -> None:
         (RUN, load_dataset("notes"), "map", r"dataset\.judgments_in\('test'\)"),
     ],
 )
-def test_other_input_is_refused_with_what_was_expected(
-    run: Any, qrels: Any, metrics: Any, message: str
-) -> None:
+def test_other_input_is_refused(run: Any, qrels: Any, metrics: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         score(run, qrels, metrics)
 

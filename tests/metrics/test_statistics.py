@@ -100,9 +100,7 @@ def ndcg_like(rng: np.random.Generator, n: int, misses: float, full: float) -> F
     ("n", "misses", "full"),
     [(2, 0.1, 0.9), (5, 0.7, 0.1), (10, 0.35, 0.1), (20, 0.1, 0.9), (60, 0.7, 0.1)],
 )
-def test_the_interval_of_a_mean_covers_the_truth_however_few_the_queries(
-    n: int, misses: float, full: float
-) -> None:
+def test_the_interval_of_a_mean_covers_the_truth(n: int, misses: float, full: float) -> None:
     """400 samples: a true coverage of 0.95 falls below 0.92 in one of 200 runs. Every size with
     every kind of scores: `benchmarks/coverage.py`."""
     rng = np.random.default_rng(3)
@@ -122,9 +120,7 @@ def test_the_interval_of_a_difference_is_not_too_narrow_for_few_queries(n: int) 
 
 
 @pytest.mark.parametrize("values", [[0.1, float("nan")], [[0.1], [0.2]], [float("inf")]])
-def test_what_is_no_list_of_finite_numbers_or_of_other_queries_is_refused(
-    values: list[float],
-) -> None:
+def test_other_lists_are_refused(values: list[float]) -> None:
     with pytest.raises(UsageError, match="finite"):
         summarize(values)
     with pytest.raises(UsageError, match="same queries, got 2 and 1"):

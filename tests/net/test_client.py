@@ -85,9 +85,7 @@ async def test_other_encodings_and_lies_are_refused(encoding: str, body: bytes) 
     ],
     ids=["bomb", "endless", "declared", "declared beyond reason"],
 )
-async def test_a_body_ends_at_the_limit(
-    body: bytes | httpx.AsyncByteStream, headers: dict[str, str]
-) -> None:
+async def test_bodies_end(body: bytes | httpx.AsyncByteStream, headers: dict[str, str]) -> None:
     async with answering(body, headers, max_bytes=1_000_000) as client:
         with pytest.raises(ResponseTooLarge, match="larger than 1,000,000 bytes"):
             await client.get(URL)
@@ -107,7 +105,7 @@ NOISE = random.Random(1).randbytes(900)
     ],
     ids=["plain", "packed", "unpacked", "one too many"],
 )
-async def test_a_body_of_exactly_the_limit_is_read(
+async def test_the_limit_is_exact(
     sent: bytes, encoding: str, limit: int, content: bytes | None
 ) -> None:
     async with answering(sent, {"content-encoding": encoding}, max_bytes=limit) as client:
@@ -169,9 +167,7 @@ def test_a_token_is_for_its_own_origin(url: str, own: str | None, sent: str | No
     assert request.headers.get("Authorization") == sent
 
 
-def test_the_token_of_the_first_variable_that_is_set_is_sent_where_the_user_points(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_first_token_that_is_set_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRST", "")
     monkeypatch.setenv("SECOND", "t0ken")
     monkeypatch.setenv("THIRD", "")

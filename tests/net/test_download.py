@@ -43,9 +43,7 @@ def test_a_file_is_downloaded_once(server: FileServer, tmp_path: Path) -> None:
     assert len(server.seen) == 1
 
 
-def test_a_connection_that_breaks_is_asked_again_and_leaves_nothing_behind(
-    server: FileServer, tmp_path: Path
-) -> None:
+def test_a_broken_download_is_repeated(server: FileServer, tmp_path: Path) -> None:
     server.cut = (40_000, 2)
     download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMIT, what="x")
     assert (tmp_path / "x.zip").read_bytes() == BODY
@@ -64,9 +62,7 @@ def test_what_is_too_large_is_refused(server: FileServer, tmp_path: Path, declar
     assert not (tmp_path / "x").exists()
 
 
-def test_a_status_says_so_and_a_passing_one_is_asked_again(
-    server: FileServer, tmp_path: Path
-) -> None:
+def test_a_status_is_named_and_a_passing_one_repeated(server: FileServer, tmp_path: Path) -> None:
     server.statuses["/busy"] = 503
     for path, times in (("/missing", 1), ("/busy", 4)):
         server.seen.clear()
@@ -93,17 +89,13 @@ def test_the_token_goes_to_its_own_host_alone(server: FileServer, tmp_path: Path
         "{server}/circle",
     ],
 )
-def test_an_address_that_leads_nowhere_is_a_download_error(
-    server: FileServer, url: str, tmp_path: Path
-) -> None:
+def test_a_wrong_address_is_a_download_error(server: FileServer, url: str, tmp_path: Path) -> None:
     server.redirected["/circle"] = "/circle"
     with pytest.raises(DownloadError):
         download_file(url.replace("{server}", server.url), tmp_path / "x", LIMIT, what="x")
 
 
-def test_a_trickle_is_cut_off(
-    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trickle(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "_TOTAL_SECONDS", 0.0)
     with pytest.raises(DownloadError, match="not finished after 0 seconds"):
         download_file(f"{server.url}/x.zip", tmp_path / "x", LIMIT, what="x")

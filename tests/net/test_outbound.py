@@ -111,9 +111,7 @@ def test_an_address_that_hides_its_host_behind_a_user_is_refused(user: str) -> N
         ("fd00::/8", "x", 80, "fd00:ec2::254", True),
     ],
 )
-def test_exceptions_are_hosts_ports_and_networks(
-    entry: str, host: str, port: int, address: str, allowed: bool
-) -> None:
+def test_exceptions(entry: str, host: str, port: int, address: str, allowed: bool) -> None:
     policy = OutboundPolicy((entry,), public_only=True)
     with nullcontext() if allowed else pytest.raises(OutboundRefused):
         policy.check(host, port, ipaddress.ip_address(address))
@@ -133,9 +131,7 @@ def test_names_of_this_machine_are_refused_unless_they_are_exceptions(host: str)
         *[("0.0.0.0", True), ("::", True), ("192.168.1.5", True), ("my-host", True)],
     ],
 )
-def test_a_server_is_guarded_unless_only_its_own_machine_reaches_it(
-    listen: str, guarded: bool
-) -> None:
+def test_a_server_is_guarded_unless_it_listens_on_loopback(listen: str, guarded: bool) -> None:
     policy = OutboundPolicy.for_server(listen, " purple-agent:9010, ,10.0.0.0/8")
     assert policy.public_only is guarded
     assert policy.allow_hosts == ("purple-agent:9010", "10.0.0.0/8")
@@ -178,9 +174,7 @@ async def test_the_next_address_is_tried_where_the_first_is_dead(server: Server)
     assert answer.text == "hello"
 
 
-async def test_neither_a_guarded_client_nor_a_call_to_this_machine_goes_by_a_proxy(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_proxies_are_passed_by(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy would resolve the name itself, after it was checked here."""
     monkeypatch.setenv("HTTP_PROXY", server.url)
     async with open_client(GUARDED, Names(["127.0.0.1"])) as http:

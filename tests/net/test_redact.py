@@ -27,9 +27,7 @@ from assay.net.redact import (
         ("split 'test' has no judgments", "split 'test' has no judgments"),
     ],
 )
-def test_folders_and_addresses_are_left_out_and_the_rest_is_not(
-    sentence: str, expected: str
-) -> None:
+def test_only_folders_and_addresses_are_left_out(sentence: str, expected: str) -> None:
     assert redact_places(sentence) == expected
 
 
@@ -55,9 +53,7 @@ def test_a_secret_of_a_target_is_hidden_as_it_was_given_and_as_it_arrives(said: 
 @pytest.mark.parametrize(
     "name", ["AGENT_TOKEN", "MCP_SERVER_TOKEN", "ASSAY_EMBEDDER_KEY", "OPENAI_API_KEY"]
 )
-def test_a_token_that_an_agent_repeats_is_in_no_quote(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_repeated_token_is_hidden(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "hunter2 hunter2")
     monkeypatch.setenv("MODE_KEY", "off")
     monkeypatch.setenv("PWD", "/home/ann/work")  # no password

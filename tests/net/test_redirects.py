@@ -33,9 +33,7 @@ OTHER_PORT = "http://agent.example:8080/a"
         (HERE, 307, "http://a:99999999/", None),
     ],
 )
-async def test_the_same_host_is_followed_and_no_other(
-    first: str, status: int, location: str, final: str | None
-) -> None:
+async def test_the_same_host(first: str, status: int, location: str, final: str | None) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         is_first = request.url == httpx.URL(first)
         return httpx.Response(status if is_first else 200, headers={"location": location})

@@ -53,9 +53,7 @@ def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | No
         (ValueError(), False, []),
     ],
 )
-async def test_what_can_help_is_tried_again_after_the_wait_asked_for(
-    error: Exception, cap: bool, slept: list[float]
-) -> None:
+async def test_retries_and_their_waits(error: Exception, cap: bool, slept: list[float]) -> None:
     found: list[float] = []
     calls = 0
 

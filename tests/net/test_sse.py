@@ -34,9 +34,7 @@ def test_an_event_is_complete_at_the_cr_that_may_be_half_of_a_crlf() -> None:
         (b"dat", [], ["the stream ended inside an event"]),
     ],
 )
-def test_a_breach_of_the_framing_is_told_without_its_text(
-    stream: bytes, events: list[Event], problems: list[str]
-) -> None:
+def test_breaches_are_noted(stream: bytes, events: list[Event], problems: list[str]) -> None:
     reader = EventReader()
     assert reader.feed(stream) == events
     reader.close()

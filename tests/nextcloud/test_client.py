@@ -11,9 +11,7 @@ from assay.nextcloud import client as client_module
 from assay.nextcloud.client import Account, NotesClient, NotesError
 
 
-async def test_a_note_is_created_read_changed_and_deleted(
-    client: NotesClient, server: NotesServer
-) -> None:
+async def test_the_life_of_a_note(client: NotesClient, server: NotesServer) -> None:
     made = await client.create("[d1] Title", "Text.", "c")
     assert await client.notes_in("c") == [made]
     server.faults = [Fault("PUT", 502, done=True)]  # its answer is lost, so it is sent again
@@ -62,9 +60,7 @@ async def test_what_can_pass_is_asked_again_and_given_up_in_time(
     assert not pauses
 
 
-async def test_a_creation_that_may_have_happened_is_not_repeated_blindly(
-    client: NotesClient, server: NotesServer
-) -> None:
+async def test_a_lost_creation_is_not_repeated(client: NotesClient, server: NotesServer) -> None:
     server.faults = [Fault("POST", 504, done=True)]
     with pytest.raises(NotesError) as failure:
         await client.create("t", "x", "c")
@@ -72,9 +68,7 @@ async def test_a_creation_that_may_have_happened_is_not_repeated_blindly(
     assert len(server.notes) == 1
 
 
-async def test_a_wrong_password_is_told_once_and_without_it(
-    server: NotesServer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_wrong_password(server: NotesServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     account = Account(server.url, USER, "wrong-password")
     async with NotesClient(account) as client:
@@ -92,9 +86,7 @@ async def test_a_wrong_password_is_told_once_and_without_it(
         ("{url}/elsewhere", "no Notes app found", 2),
     ],
 )
-async def test_a_wrong_address_is_told(
-    server: NotesServer, host: str, message: str, code: int
-) -> None:
+async def test_a_wrong_address(server: NotesServer, host: str, message: str, code: int) -> None:
     account = Account(host.format(url=server.url), USER, PASSWORD)
     async with NotesClient(account, RetryPolicy(attempts=1)) as client:
         with pytest.raises(NotesError, match=message) as failure:

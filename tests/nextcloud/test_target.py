@@ -128,9 +128,7 @@ async def test_a_server_without_the_tool_and_another_fragment_are_refused() -> N
         ('{"MED-1": 7, "MED-2": 7}', "note 7 is mapped to 'MED-1' and to 'MED-2'"),
     ],
 )
-def test_a_mapping_that_is_missing_or_damaged_is_named(
-    mapping_path: Path, content: str, message: str
-) -> None:
+def test_a_wrong_mapping_is_named(mapping_path: Path, content: str, message: str) -> None:
     if content:
         mapping_path.write_text(content)
     else:
@@ -139,9 +137,7 @@ def test_a_mapping_that_is_missing_or_damaged_is_named(
         open_target(NOWHERE, OpenContext(DATA))
 
 
-async def test_questions_about_files_and_mails_need_no_upload(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_files_and_mails_need_no_upload(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_NOTE_MAPPING", "nowhere.json")
     judged = {"q": {"mail_message:7": 1, "file:3": 1}}
     data = Dataset.from_dicts({"q": "Who wrote?"}, judged)

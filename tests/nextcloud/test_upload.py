@@ -68,9 +68,7 @@ def notes(client: NotesClient, server: NotesServer, tmp_path: Path) -> Notes:
     return Notes(client, server, tmp_path / "note_mapping.json")
 
 
-async def test_each_document_becomes_a_note_of_the_category(
-    notes: Notes, documents: list[Document]
-) -> None:
+async def test_each_document_becomes_a_note(notes: Notes, documents: list[Document]) -> None:
     report = await notes.upload(documents)
     assert (report.created, report.documents) == (5, 5)
     assert {note.category for note in notes.server.notes.values()} == {CATEGORY}

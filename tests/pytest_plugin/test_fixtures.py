@@ -61,9 +61,7 @@ def test_an_agent_that_fails_in_opening_is_closed(run: Run, pytester: pytest.Pyt
     assert (pytester.path / "closed").exists()
 
 
-def test_what_lives_for_the_session_is_awaited_from_every_loop(
-    run: Run, pytester: pytest.Pytester
-) -> None:
+def test_fixtures_are_awaited_from_every_loop(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makeini(
         "[pytest]\nfilterwarnings = error\nasyncio_mode = auto\n"
         "asyncio_default_fixture_loop_scope = function\n"
@@ -89,9 +87,7 @@ def test_what_lives_for_the_session_is_awaited_from_every_loop(
 @pytest.mark.parametrize(
     "target", ["builtin:bm25", f"mcp-stdio:{SERVER}"], ids=["in-process", "stdio"]
 )
-def test_the_sampling_client_writes_with_the_provider_and_the_judge_is_another(
-    run: Run, target: str
-) -> None:
+def test_the_sampling_client_and_the_judge_use_the_provider(run: Run, target: str) -> None:
     with ModelServer().running() as models:
         models.text = "It is fixed until 2034 [1]."
         result = run(

@@ -55,9 +55,7 @@ def test_a_case_that_fails_hides_no_other(run: Run, pytester: pytest.Pytester) -
 
 
 @pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "pytest.exit('enough')", "assert 0"])
-def test_a_session_that_ends_early_has_a_report(
-    run: Run, pytester: pytest.Pytester, end: str
-) -> None:
+def test_a_session_that_ends_early(run: Run, pytester: pytest.Pytester, end: str) -> None:
     result = run(
         f"""
         import pytest
@@ -105,7 +103,7 @@ def test_an_interrupt_does_not_wait_for_a_silent_target(pytester: pytest.Pyteste
 
 @pytest.mark.parametrize("fixture", ["rag_agent", "mcp_sampling_client"])
 @pytest.mark.parametrize("scheme", ["mcp", "http"])
-def test_a_password_in_the_target_is_told_nowhere(
+def test_passwords_are_hidden(
     run: Run, pytester: pytest.Pytester, fixture: str, scheme: str
 ) -> None:
     target = f"--assay-target={scheme}:http://ada:very-secret@127.0.0.1:9/path"
@@ -142,9 +140,7 @@ def test_a_fixture_that_fails_and_a_skip_are_told(run: Run, pytester: pytest.Pyt
     assert reasons[1] == "not today"
 
 
-def test_without_a_cache_folder_the_report_goes_to_a_temporary_one(
-    run: Run, pytester: pytest.Pytester
-) -> None:
+def test_a_report_without_a_cache_folder(run: Run, pytester: pytest.Pytester) -> None:
     result = run("def test_it(rag_case): pass", "-p", "no:cacheprovider")
     (line,) = [each for each in result.outlines if each.startswith("report: ")]
     report = Path(line.removeprefix("report: "))

@@ -12,9 +12,7 @@ pytest_plugins = ["pytester"]
 HEAVY = ("numpy", "mcp", "httpx", "pydantic", "orjson", "starlette", "Stemmer", "rich")
 
 
-def test_an_unrelated_session_loads_nothing_and_writes_nothing(
-    pytester: pytest.Pytester,
-) -> None:
+def test_an_unrelated_session_notices_nothing(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
     pytester.makepyfile(
         f"""

@@ -52,9 +52,7 @@ async def test_the_card_names_the_configured_address_or_that_of_the_request(
 @pytest.mark.parametrize(
     ("dataset", "name"), [("notes", "notes"), ("/srv/private/mine.zip", "mine.zip")]
 )
-async def test_the_card_names_the_data_set_and_not_its_folder(
-    http: httpx.AsyncClient, dataset: str, name: str
-) -> None:
+async def test_the_card_has_the_data_set(http: httpx.AsyncClient, dataset: str, name: str) -> None:
     card = await card_of(http, dataset=dataset)
     assert str(card["description"]).endswith(f" Data set: {name}.")
     assert "private" not in str(card)

@@ -81,9 +81,7 @@ async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
     assert any(" of 40 queries, mean nDCG@5 0.7" in line for line in said[:-1])
 
 
-async def test_cancelling_over_a2a_keeps_what_was_done(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
+async def test_a_canceled_task_is_kept(http: httpx.AsyncClient, tiny: Dataset, out: Path) -> None:
     started, never = asyncio.Event(), asyncio.Event()
     asked = 0
 
@@ -116,9 +114,7 @@ async def test_cancelling_over_a2a_keeps_what_was_done(
     assert run.read_json()["summary"]["total_queries"] == 12
 
 
-async def test_an_open_server_does_not_call_private_addresses_for_others(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
+async def test_private_addresses(http: httpx.AsyncClient, tiny: Dataset, out: Path) -> None:
     policy = OutboundPolicy.for_server("0.0.0.0")
     async with purple() as agent, green(tiny, out, policy=policy) as url:
         task = await send(http, url, order(agent, num_queries=2))
@@ -151,9 +147,7 @@ async def test_a_data_set_that_loads_slowly_is_waited_for_with_news(
     assert said[-1] == "evaluated 2 queries"
 
 
-async def test_a_data_set_that_cannot_be_loaded_is_the_servers_fault(
-    http: httpx.AsyncClient, out: Path
-) -> None:
+async def test_a_data_set_that_does_not_load(http: httpx.AsyncClient, out: Path) -> None:
     async def load(_progress: Progress) -> Dataset:
         raise DataError("damaged", file="/srv/private/corpus.jsonl")
 
@@ -166,9 +160,7 @@ async def test_a_data_set_that_cannot_be_loaded_is_the_servers_fault(
     assert "private" not in words(task) + plain.text
 
 
-async def test_a_second_message_to_a_task_is_refused_and_leaves_no_trace(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
+async def test_a_second_message(http: httpx.AsyncClient, tiny: Dataset, out: Path) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def find(query: str) -> list[str]:
@@ -210,9 +202,7 @@ async def final(http: httpx.AsyncClient, place: str) -> dict[str, Any]:
     return last
 
 
-async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path
-) -> None:
+async def test_a_full_queue_refuses(http: httpx.AsyncClient, tiny: Dataset, out: Path) -> None:
     go_on = asyncio.Event()
 
     async def find(_query: str) -> list[str]:

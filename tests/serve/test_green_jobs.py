@@ -67,9 +67,7 @@ async def ended(job: EvaluationJob) -> EvaluationJob:
     return job
 
 
-async def test_the_log_has_the_class_of_an_error_and_not_its_text(
-    tiny: Dataset, out: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_errors_in_logs(tiny: Dataset, out: Path, caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent(0, unusable="the answer was 'a secret of the documents'")
     async with queue_for(agent, tiny, out) as queue:
         job = await ended(await queue.submit(REQUEST))
@@ -97,9 +95,7 @@ async def test_an_agent_that_answered_nothing_has_failed_and_not_scored_zero(
     assert job.describe().startswith(words)
 
 
-async def test_evaluations_run_in_their_turn_and_the_last_ones_are_kept(
-    tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_after_another(tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "KEPT", 1)
     agent = Agent(99)
     async with queue_for(agent, tiny, out, running=1, waiting=2) as queue:

@@ -29,9 +29,7 @@ def test_unknown_keys_are_named_briefly_whatever_they_are(tiny: Dataset) -> None
 @pytest.mark.parametrize(
     "url", ["http://h/" + "x" * 3000, "http://user:secret@h/", "ftp://x", None, 7]
 )
-def test_an_address_that_cannot_be_called_is_refused_and_not_repeated(
-    tiny: Dataset, url: Any
-) -> None:
+def test_a_wrong_address_is_refused_and_not_repeated(tiny: Dataset, url: Any) -> None:
     with pytest.raises(TaskRefused, match=r"^participants") as refused:
         order(tiny, agent=url)
     assert "xxx" not in str(refused.value)
@@ -87,8 +85,6 @@ def test_a_request_decides_how_it_is_evaluated_then_the_environment(
         ({"answers": "perhaps"}, "config.answers: "),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_by_its_name(
-    tiny: Dataset, config: dict[str, Any], field: str
-) -> None:
+def test_a_wrong_setting_is_refused(tiny: Dataset, config: dict[str, Any], field: str) -> None:
     with pytest.raises(TaskRefused, match=f"^{re.escape(field)}"):
         order(tiny, **config)

@@ -63,9 +63,7 @@ def build(server: str, tmp_path: Path, tiny: Dataset) -> Build:
     return builders[server]
 
 
-async def test_the_first_guard_that_objects_answers(
-    server: str, build: Build, http: httpx.AsyncClient
-) -> None:
+async def test_the_order_of_the_guards(server: str, build: Build, http: httpx.AsyncClient) -> None:
     """Origin before token, token before body; each refusal is JSON and carries a request id."""
     async with serving(build(token=TOKEN)) as url:
 
@@ -93,9 +91,7 @@ async def test_the_first_guard_that_objects_answers(
     assert health.headers["x-request-id"]
 
 
-async def test_the_request_after_a_refused_upload_is_answered(
-    server: str, build: Build, http: httpx.AsyncClient
-) -> None:
+async def test_after_a_refused_upload(server: str, build: Build, http: httpx.AsyncClient) -> None:
     """On the same connection where it stays open, 40 times for each of the five servers: a
     server that closes on unread data resets the next request, now and then."""
     async with serving(build()) as url:
@@ -106,9 +102,7 @@ async def test_the_request_after_a_refused_upload_is_answered(
             assert (await http.get(f"{url}/health")).status_code == 200
 
 
-async def test_a_body_that_does_not_arrive_is_not_waited_for(
-    server: str, build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_late_body(server: str, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "BODY_TIMEOUT_S", SHORT_S)
     monkeypatch.setattr(apps, "ServingLimits", partial(ServingLimits, body_timeout_s=SHORT_S))
     async with serving(build()) as url:

@@ -42,9 +42,7 @@ async def _chunks(count: int) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("path", ["/", "/stubborn"])
-async def test_a_body_is_measured_whether_it_declares_its_length_or_not(
-    http: httpx.AsyncClient, path: str
-) -> None:
+async def test_a_body_is_measured_as_it_comes(http: httpx.AsyncClient, path: str) -> None:
     async with serving(guarded(APP, body_limit=100)) as url:
         assert (await http.post(url + path, content=b"x" * 100)).text == "100"
         assert (await http.post(url + path, content=b"x" * 101)).status_code == 413
@@ -52,9 +50,7 @@ async def test_a_body_is_measured_whether_it_declares_its_length_or_not(
         assert (await http.post(url + path, content=_chunks(11))).status_code == 413
 
 
-async def test_an_answer_may_take_longer_than_the_body_could(
-    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_answer(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "BODY_TIMEOUT_S", 0.1)
 
     async def long(request: Request) -> PlainTextResponse:
@@ -70,9 +66,7 @@ async def test_an_answer_may_take_longer_than_the_body_could(
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
-async def test_the_scheme_of_a_token_is_read_in_any_case_and_the_token_is_not(
-    http: httpx.AsyncClient, scheme: str
-) -> None:
+async def test_only_the_scheme_has_any_case(http: httpx.AsyncClient, scheme: str) -> None:
     async with serving(guarded(APP, BearerToken("Sesame"))) as url:
         given = {"Authorization": f"{scheme} Sesame"}
         assert (await http.post(url, headers=given)).status_code == 200

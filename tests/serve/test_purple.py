@@ -63,18 +63,14 @@ async def test_answers_are_ranked_distinct_and_at_most_top_k(
         (["x"], "request"),
     ],
 )
-async def test_a_bad_request_fails_naming_the_field(
-    http: httpx.AsyncClient, content: Any, field: str
-) -> None:
+async def test_the_wrong_field_is_named(http: httpx.AsyncClient, content: Any, field: str) -> None:
     async with serving(purple_app(finds(_five))) as url:
         task = await send(http, url, content)
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert words(task).startswith(f"{field}: ")
 
 
-async def test_an_exception_is_logged_with_its_place_and_not_shown(
-    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_exception(http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
     async def broken(query: str) -> list[str]:
         raise RuntimeError(f"cannot search for {query}")
 
@@ -85,9 +81,7 @@ async def test_an_exception_is_logged_with_its_place_and_not_shown(
     assert f"exception=RuntimeError raised_at={__name__}:" in caplog.text
 
 
-async def test_card_and_health_come_before_the_index_and_requests_wait_for_it(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_requests_wait_for_the_index_card_and_health_do_not(http: httpx.AsyncClient) -> None:
     loaded = asyncio.Event()
 
     async def load(progress: Progress) -> Find:
@@ -109,9 +103,7 @@ async def test_card_and_health_come_before_the_index_and_requests_wait_for_it(
         assert (await http.get(f"{url}/health/ready")).status_code == 200
 
 
-async def test_a_burst_is_searched_a_few_at_once_and_answered_in_full(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_a_burst_is_searched_a_few_at_once(http: httpx.AsyncClient) -> None:
     running = most = 0
 
     async def slow(_query: str) -> list[str]:
@@ -158,9 +150,7 @@ async def searching(search_url: str) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/mcp"])
-async def test_the_tool_of_an_mcp_server_is_asked_for_no_more_than_it_gives(
-    http: httpx.AsyncClient, suffix: str
-) -> None:
+async def test_a_tool_is_asked_for_what_it_gives(http: httpx.AsyncClient, suffix: str) -> None:
     asked: list[int] = []
     async with serving(mcp_server(asked)) as there, searching(there + suffix) as url:
         calls = (send(http, url, {"query": "x", "top_k": top_k}) for top_k in (3, 20, 1000))

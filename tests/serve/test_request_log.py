@@ -30,9 +30,7 @@ def test_loggers_that_are_made_later_are_silent_or_say_where_and_not_what(
 
 
 @pytest.mark.parametrize("known", [None, "from-the-body", "Anfrage-ä"])
-async def test_the_id_that_the_application_sets_is_in_header_and_log(
-    known: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_request_id(known: str | None, caplog: pytest.LogCaptureFixture) -> None:
     async def answer(request: Request) -> PlainTextResponse:
         request.state.request_id = known or request.state.request_id
         headers = {"X-Request-ID": "of the application"}

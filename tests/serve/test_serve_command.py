@@ -56,9 +56,7 @@ def test_a_taken_port_is_told_in_words(tmp_path: Path) -> None:
     [("purple", None), ("green", signal.SIGINT), ("green", signal.SIGTERM)],
     ids=["purple-stdin", "green-int", "green-term"],
 )
-def test_a_download_that_goes_on_does_not_hold_up_the_end(
-    kind: str, end: signal.Signals | None, tmp_path: Path
-) -> None:
+def test_a_download_delays_no_end(kind: str, end: signal.Signals | None, tmp_path: Path) -> None:
     options = ("--mode", "bm25", "--stop-with-stdin") if kind == "purple" else ()
     with socket.create_server(("127.0.0.1", 0)) as mute:
         archive = f"http://127.0.0.1:{mute.getsockname()[1]}"

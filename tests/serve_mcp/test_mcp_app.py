@@ -83,9 +83,7 @@ async def test_what_there_is_not_is_refused_as_everything_else(
         ("*", "anything.example"),
     ],
 )
-async def test_the_operator_allows_more_names(
-    http: httpx.AsyncClient, hosts: str, host: str
-) -> None:
+async def test_more_names_are_allowed(http: httpx.AsyncClient, hosts: str, host: str) -> None:
     async with serving(mcp_app(load_tiny, hosts=parse_hosts(hosts))) as url:
         assert (await http.get(f"{url}/stats", headers={"Host": host})).status_code == 200
 
@@ -116,9 +114,7 @@ async def initialize(
     return await rpc(http, url, "initialize", id=1, params=params)
 
 
-async def test_beyond_the_limit_a_session_is_refused_and_the_others_go_on(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_one_session_too_many_is_refused(http: httpx.AsyncClient) -> None:
     async with serving(mcp_app(load_tiny, max_sessions=2)) as url:
         first = await initialize(http, url)
         await initialize(http, url)

@@ -133,9 +133,7 @@ async def test_calls_wait_while_the_documents_load(http: httpx.AsyncClient) -> N
         (ZeroDivisionError("a secret"), "the documents could not be loaded"),
     ],
 )
-async def test_documents_that_do_not_load_are_reported_in_our_words(
-    http: httpx.AsyncClient, error: Exception, words: str
-) -> None:
+async def test_a_failed_load(http: httpx.AsyncClient, error: Exception, words: str) -> None:
     async def broken(_progress: Progress) -> Retrieval:
         raise error
 
@@ -262,9 +260,7 @@ async def test_without_sampling_the_server_answers_and_says_so(url: str, mode: s
 
 @ERAS
 @pytest.mark.parametrize("question", ["What is the capital of Mongolia?", "zzzz qqqq", "the of"])
-async def test_what_the_documents_do_not_hold_is_not_invented(
-    url: str, mode: str, question: str
-) -> None:
+async def test_other_questions_are_not_answered(url: str, mode: str, question: str) -> None:
     answer = await ask(url, mode, question)
     assert (answer["generated_answer"], answer["total_found"]) == (NOT_FOUND, 0)
 
