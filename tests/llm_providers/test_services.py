@@ -130,31 +130,39 @@ async def test_a_refusal_is_known_as_one_and_not_asked_again(
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
-async def test_a_refused_temperature(kind: str, server: ModelServer, opened: OpenProvider) -> None:
-    refusal = {"error": {"message": "temperature is deprecated for this model"}}
-    server.faults = [(400, {}, refusal)]
+MAX_TOKENS = " Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "words", "refused", "sent"),
+    [
+        ("anthropic", "temperature is deprecated for this model", "temperature", "max_tokens"),
+        ("openai", "temperature is deprecated for this model", "temperature", "seed"),
+        ("openai", "x" * 500 + MAX_TOKENS, "max_tokens", "max_completion_tokens"),
+    ],
+)
+async def test_a_refused_parameter_is_dropped(
+    kind: str,
+    words: str,
+    refused: str,
+    sent: str,
+    private: bool,
+    server: ModelServer,
+    opened: OpenProvider,
+) -> None:
+    server.faults = [(400, {}, {"error": {"message": words}})]
     provider = opened(kind)
-    assert await provider.generate("question") == "TRUE"
-    assert "temperature" not in server.last_body
-    assert await provider.generate("another") == "TRUE"
+    with private_mode(private):
+        for prompt in ("question", "another"):
+            assert await provider.generate(prompt, 9) == "TRUE"
+            assert refused not in server.last_body
+            assert sent in server.last_body
     assert len(server.requests) == 3
 
 
-async def test_a_refused_parameter_is_dropped_in_a_private_run_and_behind_a_long_message(
-    server: ModelServer, opened: OpenProvider
-) -> None:
-    words = "x" * 500 + " Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-    server.faults = [(400, {}, {"error": {"message": words}})]
-    with private_mode(True):
-        assert await opened("openai").generate("question", 9) == "TRUE"
-    assert server.last_body["max_completion_tokens"] == 9
-
-
-@pytest.mark.parametrize(("length", "context"), [(100, 4096), (20_000, 8192), (60_000, 32_768)])
-async def test_ollama_is_given_room_for_the_whole_prompt(
-    length: int, context: int, server: ModelServer, opened: OpenProvider
-) -> None:
+async def test_ollama_gets_room_for_the_prompt(server: ModelServer, opened: OpenProvider) -> None:
     """Left alone it would cut a long prompt in silence."""
-    await opened("ollama").generate("x" * length)
-    assert server.last_body["options"]["num_ctx"] == context
+    for length, context in ((100, 4096), (20_000, 8192), (60_000, 32_768)):
+        await opened("ollama").generate("x" * length)
+        assert server.last_body["options"]["num_ctx"] == context

@@ -145,28 +145,25 @@ async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(notes: Notes
     assert report.created + report.unchanged == len(notes.server.notes) == 20
 
 
-async def test_a_note_that_vanishes_meanwhile_is_made_again(notes: Notes) -> None:
+@pytest.mark.parametrize("part", ["content", "title", None])
+async def test_a_note_that_somebody_changes_or_deletes_meanwhile(
+    notes: Notes, part: str | None
+) -> None:
     await notes.upload(3)
     first = notes.mapped["d0"]
 
-    def vanish(what: str, done: int, total: int | None) -> None:
-        notes.server.notes.pop(first, None) if what == "uploading notes" else None
+    def meddle(what: str, done: int, total: int | None) -> None:
+        if what == "uploading notes" and part is None:
+            notes.server.notes.pop(first, None)
+        elif what == "uploading notes":
+            setattr(notes.server.notes[first], str(part), "scribbled over")
 
-    await notes.upload(4, vanish)
-    notes.assert_each_once(4)
-
-
-@pytest.mark.parametrize("part", ["content", "title"])
-async def test_a_note_that_somebody_keeps_changing_is_an_error(notes: Notes, part: str) -> None:
-    await notes.upload(3)
-    first = notes.mapped["d0"]
-
-    def scribble(what: str, done: int, total: int | None) -> None:
-        if what == "uploading notes":
-            setattr(notes.server.notes[first], part, "scribbled over")
-
+    if part is None:  # made again
+        await notes.upload(4, meddle)
+        notes.assert_each_once(4)
+        return
     with pytest.raises(NotesError, match=r"1 notes in category .* changed by someone else.*'d0'"):
-        await notes.upload(4, scribble)
+        await notes.upload(4, meddle)
 
 
 async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(notes: Notes) -> None:

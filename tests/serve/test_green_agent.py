@@ -60,24 +60,29 @@ async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
     http: httpx.AsyncClient, tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(green_module, "STATUS_S", 0.05)
-    go_on = asyncio.Event()
-    asked = 0
+    loaded, go_on = asyncio.Event(), asyncio.Event()
+    asked: list[str] = []
+
+    async def load(_progress: Progress) -> Dataset:
+        await loaded.wait()
+        return tiny
 
     async def find(query: str) -> list[str]:
-        nonlocal asked
-        asked += 1
-        if asked > 20:
+        asked.append(query)
+        if len(asked) > 20:
             await go_on.wait()
         return await right(query)
 
     said = []
-    async with purple(find) as agent, green(tiny, out) as url:
+    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED)
+    async with purple(find) as agent, serving(app) as url:
         async for event in stream(http, url, order(agent, num_queries=40, verbose=False)):
             if "statusUpdate" in event:
                 said.append(words(event["statusUpdate"]))
+                loaded.set()
                 if " of 40 queries, mean nDCG@5 0.7" in said[-1]:
                     go_on.set()
-    assert said[-1] == "evaluated 40 queries"
+    assert (said[0], said[-1]) == ("the data set is being loaded", "evaluated 40 queries")
     assert any(" of 40 queries, mean nDCG@5 0.7" in line for line in said[:-1])
 
 
@@ -124,27 +129,6 @@ async def test_private_addresses(http: httpx.AsyncClient, tiny: Dataset, out: Pa
     async with purple() as agent, green(tiny, out, policy=allowed) as url:
         task = await send(http, url, order(agent, num_queries=2))
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-
-
-async def test_a_data_set_that_loads_slowly_is_waited_for_with_news(
-    http: httpx.AsyncClient, tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(green_module, "STATUS_S", 0.05)
-    loaded = asyncio.Event()
-
-    async def load(_progress: Progress) -> Dataset:
-        await loaded.wait()
-        return tiny
-
-    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED)
-    said = []
-    async with purple() as agent, serving(app) as url:
-        async for event in stream(http, url, order(agent, num_queries=2)):
-            if "statusUpdate" in event:
-                said.append(words(event["statusUpdate"]))
-                loaded.set()
-    assert said[0] == "the data set is being loaded"
-    assert said[-1] == "evaluated 2 queries"
 
 
 async def test_a_data_set_that_does_not_load(http: httpx.AsyncClient, out: Path) -> None:

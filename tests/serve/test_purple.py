@@ -155,15 +155,11 @@ async def test_a_tool_is_asked_for_what_it_gives(http: httpx.AsyncClient, suffix
     async with serving(mcp_server(asked)) as there, searching(there + suffix) as url:
         calls = (send(http, url, {"query": "x", "top_k": top_k}) for top_k in (3, 20, 1000))
         answers = await asyncio.gather(*calls)
+        failed = await send(http, url, {"query": "broken"})
     assert [doc_ids(task) for task in answers] == [FOUND] * 3
     assert sorted(asked) == [3, 20, 20]
-
-
-async def test_an_error_of_the_tool_fails_the_task_in_our_words(http: httpx.AsyncClient) -> None:
-    async with serving(mcp_server()) as there, searching(there) as url:
-        task = await send(http, url, {"query": "broken"})
-    assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert words(task) == "the tool answered with an error"
+    assert failed["status"]["state"] == "TASK_STATE_FAILED"
+    assert words(failed) == "the tool answered with an error"
 
 
 async def test_the_search_server_may_be_started_after_the_agent(http: httpx.AsyncClient) -> None:
