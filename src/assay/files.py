@@ -197,6 +197,7 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     the part file is removed and `path` stays as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A random name: two writers of one path must not write into one part file.
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         mode = _OWNER_ONLY

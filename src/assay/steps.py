@@ -117,6 +117,7 @@ class StepLog:
             except (KeyError, TypeError, ValueError):
                 raise RunError(f"{path}:{number}: not a search record; delete that line") from None
             offset, count = self._pieces.get(key, (0, 0))
+            # A piece begins with t = 1: one that follows is of a later attempt, and replaces it.
             self._pieces[key] = (end - len(line), 1) if t == 1 else (offset, count + 1)
 
     def read(self, query_id: str, trial: int = 0) -> tuple[SearchStep, ...]:

@@ -18,6 +18,7 @@ ABSTAIN = "NOT FOUND"  # what prompts/answer_question.txt asks for without an an
 EMPTY_REPLY = "the model's reply was empty"
 NO_CITATION = "the answer cites no source"
 NO_MODEL = f"{EXTRACTIVE}:none"  # as `writer_origin` takes it
+# 32 bits: an author of a document who tries to guess it has one try in each prompt.
 _CODE_LENGTH = 8
 
 

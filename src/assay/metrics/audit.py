@@ -21,6 +21,7 @@ from assay.metrics.scoring import Inspector
 from assay.net.json import LARGEST, JsonObject
 
 _TOLERANCE = 5e-4  # reports that round to three digits are not accused
+# Sums of floats differ by their order, and by no more.
 _EXACT = 1e-6
 
 

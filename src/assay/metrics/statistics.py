@@ -194,6 +194,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = list(p_values)
     highest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        # Rejected only after all with smaller p-values, so theirs is the least that it gets.
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted

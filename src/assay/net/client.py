@@ -27,9 +27,11 @@ CLIENT_MAX_BYTES = 32_000_000  # of one response, if its reader sets no lower li
 # The key in a request's `extensions` that sets another limit for its response.
 MAX_BYTES_EXTENSION = "max_bytes"
 
+# Requests are small: one that cannot be written for so long has lost its connection.
 _WRITE_SECONDS = 30.0
 # Servers commonly drop an idle connection after 5 s; close earlier, to avoid failed calls.
 _KEEP_ALIVE_SECONDS = 4.0
+# The caller bounds the calls in flight: waiting for a connection would count as the agent's time.
 _LIMITS = httpx.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=_KEEP_ALIVE_SECONDS
 )
@@ -41,6 +43,7 @@ _HEADERS = {
     # Without compression, what is counted against the size limit is what is held in memory.
     "Accept-Encoding": "identity",
 }
+# A proxy of the environment is another machine, whose localhost has no agent.
 _LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _GZIP = ("gzip", "x-gzip")
 

@@ -27,7 +27,9 @@ MAX_BYTES = 1_000_000
 ERROR_BODY_BYTES = 8_000
 ERROR_BODY_SECONDS = 2.0
 REQUEST_TIMEOUT = 408
+# To TLS, to another path, to one with a slash: more lead in a circle.
 _MAX_REDIRECTS = 5
+# After any other status, a client may ask again by GET and without the body (RFC 9110, 15.4).
 _METHOD_KEPT = (307, 308)
 
 

@@ -28,6 +28,7 @@ MASK = "***"
 _MIN_SECRET = 6
 # Shorter values of variables, such as `none` and `test`, are words rather than keys.
 _MIN_VARIABLE = 8
+# Every quoted text is searched for each: visitors must not slow a server down by naming more.
 _MAX_KNOWN = 1000
 
 # The name of a query's value, a header, a field or a variable that holds a secret.

@@ -72,6 +72,7 @@ class EventReader:
             start = end.end()
         self._skip_newline = start > 0 and start == len(self._buffer) and self._buffer[-1:] == b"\r"
         del self._buffer[:start]
+        # Scanned once: a line that comes byte by byte would else take time with its square.
         self._scanned = len(self._buffer)
         return lines
 

@@ -27,6 +27,7 @@ from assay.text import strip_controls
 
 CATEGORY = "nfcorpus_rag_eval"
 _CONCURRENCY = 8
+# One for each time that a request may or may not have worked, and one that finds all in place.
 _MAX_ROUNDS = 8
 _SAMPLE_SIZE = 20
 _TOP_K = 10

@@ -195,7 +195,8 @@ PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
 
 # Host names and addresses only: the header ends up in a document.
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
-# How long streams have to send their last event when the server stops.
+# How long streams have to send their last event when the server stops: less than the server has,
+# which cuts off what is open then.
 STREAM_GRACE_S = 4.0
 
 

@@ -28,10 +28,12 @@ from assay.serve.request_log import RequestLog
 OPEN_PATHS = frozenset({"/health", "/health/ready"})
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 BODY_LIMIT = 1_000_000
+# Callers who send a byte now and then would hold connections for ever (Slowloris).
 BODY_TIMEOUT_S = 30.0
 
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 _ANY_HOST = "*"
+# One caller may have any number of IPv6 addresses.
 _MAX_ADDRESSES = 10_000
 _NAME = r"\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+)"
 _HOST = re.compile(rf"(?:{_NAME})(?::\d+)?", re.IGNORECASE)

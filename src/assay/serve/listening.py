@@ -103,6 +103,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind)
     except OSError as error:
         raise UsageError(f"cannot listen on host {host!r}: {error.strerror}") from error
+    # Else the port of a server that was stopped a moment ago is still taken (TIME_WAIT).
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)

@@ -52,6 +52,7 @@ class Loading(Generic[Loaded]):
     async def get(self) -> Loaded:
         """The value, as soon as it is loaded. Raises why loading failed, without paths and
         addresses, which are in the log alone."""
+        # A caller who gives up must not cancel what all others wait for.
         return await asyncio.shield(self._task or self.start())
 
     def note(self, what: str, done: int, total: int | None) -> None:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # Not the module's name: operators choose the lines about requests by it.
 _logger = logging.getLogger("assay.serve.requests")
+# An id goes into a header and a log line: no caller may write anything else there.
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # Libraries that quote payloads, in messages or in the reprs of tasks.
 _LIBRARIES = ("a2a", "mcp", "httpx", "httpx2", "httpcore", "sse_starlette", "asyncio", "starlette")

@@ -40,6 +40,7 @@ from assay.targets.target_kinds import OpenContext, Target
 
 _logger = logging.getLogger(__name__)
 
+# Each has a thread: more would share the same cores, and lengthen the latencies that they measure.
 MAX_RUNNING = 4
 MAX_WAITING = 16
 KEPT = 64

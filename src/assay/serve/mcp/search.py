@@ -159,11 +159,7 @@ class DocumentSearch:
     async def found_documents(self, query: str, top_k: int, traceparent: str = "") -> SearchResults:
         """A search in the shape of `search_nfcorpus`."""
         hits = await self.search(query, top_k, traceparent=traceparent)
-        found = [
-            FoundDocument(doc_id=hit.doc_id, score=hit.score, title=hit.title, text=hit.text)
-            for hit in hits
-        ]
-        return SearchResults(results=found)
+        return SearchResults.model_validate({"results": hits}, from_attributes=True)
 
     def health(self) -> Health:
         """Whether the documents have been loaded, which they are and how many."""
