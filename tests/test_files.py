@@ -186,8 +186,7 @@ def test_files_and_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
 
 def listener(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as made:
-        os.chdir(path.parent)  # an address has at most 108 bytes
-        made.bind(path.name)
+        made.bind(path.name)  # in the working folder: an address has at most 108 bytes
 
 
 NOT_FILES: dict[str, Callable[[Path], None]] = {
@@ -268,16 +267,12 @@ def test_complete_lines_of_a_growing_file(
         next(lines)
 
 
-def test_an_output_replaces_what_a_link_points_to_and_not_the_link(tmp_path: Path) -> None:
-    link = tmp_path / "latest.md"
+def test_an_output_may_be_a_link_or_a_pipe(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "latest.md", tmp_path / "pipe"
     link.symlink_to("kept.md")
     with output_writer(link) as file:
         file.write(b"new")
     assert (link.is_symlink(), (tmp_path / "kept.md").read_bytes()) == (True, b"new")
-
-
-def test_an_output_may_be_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
         with output_writer(pipe) as file:
