@@ -46,7 +46,7 @@ def _checked(test: Any, **fixed: Any) -> Callable[[bytes], Any]:
 PARSERS: dict[str, Parser] = {
     "answers": (_checked(tests.test_answers, mapping=None), tests.ANSWERS),
     "mapping": (
-        lambda content: tests.test_answers.hypothesis.inner_test(  # type: ignore[attr-defined]
+        lambda content: tests.test_answers.hypothesis.inner_test(
             answer=tests.ANSWERS[1], mapping=_text(content)
         ),
         tests.MAPPINGS,

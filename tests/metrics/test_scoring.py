@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from assay import score
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.errors import UsageError
-from assay.metrics.metric import AP, MRR, Hit, Metric, Precision, Recall, nDCG
-from assay.metrics.scoring import KINDS, Inspector, Scores, Violation, score_rankings
+from assay.metrics.metric import AP, MRR, Metric, Precision, Recall, nDCG
+from assay.metrics.scoring import KINDS, Kind, Scores, Violation, score_rankings
 
 METRICS: list[Metric] = [nDCG @ 5, Recall @ 5, Precision @ 5, MRR @ 5, AP]
 
@@ -25,40 +25,31 @@ def test_only_queries_with_a_relevant_document_count_whatever_was_found() -> Non
     assert scores.mean(nDCG @ 5) == 0.5
 
 
-def test_a_repeated_document_is_a_violation() -> None:
-    scores = score_rankings({"q": ["x", "x", "y"]}, {"q": {"x": 1, "y": 1}}, [AP])
-    assert scores.violations.total("duplicate") == 1
-    assert scores.violations.examples == (Violation("duplicate", "q", "x"),)
-
-
-@pytest.mark.parametrize("known", [{"y"}, frozenset({"y"}), {"y": 1}.keys(), {"y": 1}, ["y"]])
-def test_an_unknown_document_earns_nothing_and_keeps_its_place(known: set[str]) -> None:
-    scores = score_rankings({"q": ["x", "y"]}, {"q": {"x": 2, "y": 1}}, [MRR @ 5], known=known)
-    assert scores.values[MRR @ 5].tolist() == [0.5]
-    assert scores.violations.counts["unknown"].tolist() == [1]
-    assert scores.violations.examples == (Violation("unknown", "q", "x"),)
-
-
-@pytest.mark.parametrize("known", [{"y"}, {"y": 1}, ["y"]])
-def test_a_ranking_of_unknown_documents_alone_and_one_of_none(known: set[str]) -> None:
-    scores = score_rankings(
-        {"p": ["x"], "q": []}, {"p": {"y": 1}, "q": {"y": 1}}, [AP], known=known
-    )
-    assert scores.violations.counts["unknown"].tolist() == [1, 0]
-    assert scores.violations.counts["surplus"].tolist() == [0, 0]
-    inspector = Inspector(known, top_k=5)
-    assert inspector.clean("q", []) == []
-    assert inspector.violations().total() == 0
-
-
-def test_documents_beyond_top_k_are_cut_and_reported_as_nothing_else() -> None:
-    rankings = {"q": ["x", "y", "y", "z"]}
-    scores = score_rankings(rankings, {"q": {"z": 1}}, [Hit @ 10], top_k=2, known={"x", "y"})
-    assert scores.values[Hit @ 10].tolist() == [0.0]
-    assert {kind: scores.violations.total(kind) for kind in KINDS} == {
-        **dict.fromkeys(KINDS, 0),
-        "surplus": 2,
-    }
+@pytest.mark.parametrize(
+    ("ids", "known", "rank", "kind", "wrong"),
+    [
+        (["x", "x", "y"], None, 3, "duplicate", ["x"]),
+        # Any kind of collection names the known documents.
+        (["x", "y"], {"y"}, 2, "unknown", ["x"]),
+        (["x", "y"], frozenset({"y"}), 2, "unknown", ["x"]),
+        (["x", "y"], {"y": 1}.keys(), 2, "unknown", ["x"]),
+        (["x", "y"], {"y": 1}, 2, "unknown", ["x"]),
+        (["x", "y"], ["y"], 2, "unknown", ["x"]),
+        (["x"], {"y"}, None, "unknown", ["x"]),
+        (["y"], {"y"}, 1, "unknown", []),
+        # Beyond top_k, ids are surplus and nothing else.
+        (["u", "v", "w", "w", "y", "x"], {"u", "v", "w", "y"}, None, "surplus", ["w", "y", "x"]),
+    ],
+)
+def test_what_earns_nothing_keeps_its_place(
+    ids: list[str], known: set[str] | None, rank: int | None, kind: Kind, wrong: list[str]
+) -> None:
+    judgments = {"q": {"y": 1, "x": 0}, "none": {"y": 1}}
+    scores = score_rankings({"q": ids, "none": []}, judgments, [MRR], known=known, top_k=3)
+    assert scores.values[MRR].tolist() == [1 / rank if rank else 0.0, 0.0]
+    assert scores.violations.examples == tuple(Violation(kind, "q", each) for each in wrong)
+    counts = {name: found.tolist() for name, found in scores.violations.counts.items()}
+    assert counts == {name: [len(wrong) * (name == kind), 0] for name in KINDS}
 
 
 def test_ceilings_know_how_many_documents_were_asked_for() -> None:

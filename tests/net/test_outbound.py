@@ -172,6 +172,9 @@ async def test_the_next_address_is_tried_where_the_first_is_dead(server: Server)
     async with open_client(policy, Names(["127.0.0.9", "127.0.0.1"])) as http:
         answer = await http.post(f"http://x.example:{server.port}/", content=b"once more")
     assert answer.text == "hello"
+    # The resolver of this machine names both its addresses, or one.
+    async with open_client(OutboundPolicy(("localhost",), public_only=True)) as http:
+        assert (await http.get(f"http://localhost:{server.port}/")).text == "hello"
 
 
 async def test_proxies_are_passed_by(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
