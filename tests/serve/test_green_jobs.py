@@ -12,10 +12,10 @@ import pytest
 from tests.serve.serving import loads
 
 from assay.data import Dataset
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import silent
-from assay.serve.a2a import ServerUnavailable
+from assay.serve.a2a import INTERNAL_ERROR, ServerUnavailable
 from assay.serve.green import jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.readiness import Loading
@@ -30,14 +30,14 @@ class Agent:
     info = AgentInfo(name="tested", protocol="python")
     findings = ()
 
-    def __init__(self, answers: int, unusable: str = "") -> None:
+    def __init__(self, answers: int, unusable: Exception | None = None) -> None:
         self.answers = answers
         self.unusable = unusable
         self.may_answer = threading.Event()
 
     async def open(self) -> None:
         if self.unusable:
-            raise UsageError(self.unusable)
+            raise self.unusable
 
     async def close(self) -> None: ...
 
@@ -61,19 +61,39 @@ async def queue_for(
         await queue.close()
 
 
+async def begun(job: EvaluationJob) -> None:
+    async with asyncio.timeout(60):
+        while job.folder is None:
+            await asyncio.sleep(0.01)
+
+
 async def ended(job: EvaluationJob) -> EvaluationJob:
     states = [state async for state in job.updates(600)]
     assert [state.is_final for state in states] == [False] * (len(states) - 1) + [True]
     return job
 
 
-async def test_errors_in_logs(tiny: Dataset, out: Path, caplog: pytest.LogCaptureFixture) -> None:
-    agent = Agent(0, unusable="the answer was 'a secret of the documents'")
-    async with queue_for(agent, tiny, out) as queue:
+@pytest.mark.parametrize(
+    ("error", "logged", "shown"),
+    [
+        (UsageError("the answer was 'a secret'"), "evaluation failed", "the answer was 'a secret'"),
+        (ZeroDivisionError("a secret"), "task failed", INTERNAL_ERROR),
+        (TargetError("nothing responds"), "", "nothing responds"),
+    ],
+)
+async def test_no_error_is_quoted_in_the_log(
+    tiny: Dataset,
+    out: Path,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    logged: str,
+    shown: str,
+) -> None:
+    async with queue_for(Agent(0, error), tiny, out) as queue:
         job = await ended(await queue.submit(REQUEST))
-    assert job.state is JobState.FAILED
-    assert "secret" in job.describe()
-    assert f"evaluation failed task_id={job.id} exception=UsageError" in caplog.text
+    assert (job.state, job.describe()) == (JobState.FAILED, shown)
+    line = f"{logged} task_id={job.id} exception={type(error).__name__}"
+    assert (line in caplog.text) == bool(logged)
     assert "secret" not in caplog.text
 
 
@@ -102,9 +122,7 @@ async def test_one_after_another(tiny: Dataset, out: Path, monkeypatch: pytest.M
         first, second, third = [await queue.submit(REQUEST) for _ in range(3)]
         with pytest.raises(ServerUnavailable):
             await queue.submit(REQUEST)
-        async with asyncio.timeout(60):
-            while first.folder is None:
-                await asyncio.sleep(0.01)
+        await begun(first)
         second.cancel()
         assert second.describe() == "canceled before it began"
         assert (first.state, third.state) == (JobState.WORKING, JobState.SUBMITTED)
@@ -120,7 +138,8 @@ async def test_one_after_another(tiny: Dataset, out: Path, monkeypatch: pytest.M
             *(None, None),
             *(third, last),
         ]
-    assert last.state is JobState.CANCELED
+        await begun(last)
+    assert (last.state, last.describe()) == (JobState.CANCELED, "canceled before the first answer")
     with pytest.raises(ServerUnavailable):
         await queue.submit(REQUEST)
     assert not [each for each in threading.enumerate() if each.name.startswith("evaluation")]
