@@ -41,7 +41,11 @@ def private_mode(wanted: bool = True) -> Iterator[None]:
     if not wanted:
         yield
         return
-    _disable_core_dumps()
+    # A core dump is the whole memory in a file. Windows has neither the limit nor the dumps.
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     sys.excepthook = _show_without_texts
     logging.getLogger("asyncio").addFilter(_without_exception)  # twice has no effect
     token = _private.set(True)
@@ -49,14 +53,6 @@ def private_mode(wanted: bool = True) -> Iterator[None]:
         yield
     finally:
         _private.reset(token)
-
-
-def _disable_core_dumps() -> None:
-    """A core dump is the whole memory in a file."""
-    with suppress(ImportError, OSError, ValueError):  # Windows has neither
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _show_without_texts(

@@ -27,12 +27,6 @@ EVALUATE = b"""{"participants": {"retrieval_agent": "http://10.0.0.1:9010"},
 RPC = b"""{"jsonrpc": "2.0", "id": 1, "method": "message/send",
 "params": {"message": {"role": "user", "kind": "message", "messageId": "m",
 "parts": [{"kind": "text", "text": "{}"}]}}}"""
-BODIES = {
-    "/agents/run/sync": RUN,
-    "/search_nfcorpus": b'{"query": "tea", "top_k": 3}',
-    "/tasks": EVALUATE,
-    "/": RPC,
-}
 
 
 def green(folder: Path) -> ASGIApp:
@@ -45,22 +39,23 @@ def green(folder: Path) -> ASGIApp:
     return green_app(load, source="tiny", out=folder, policy=policy)
 
 
-SERVERS: dict[str, Callable[[Path], ASGIApp]] = {
-    "/agents/run/sync": lambda folder: agents_app(["RAG_RETRIEVE"], make_knowledge(folder)),
-    "/search_nfcorpus": lambda _folder: mcp_app(load_tiny),
-    "/tasks": green,
-    "/": green,
+SERVERS: dict[str, tuple[Callable[[Path], ASGIApp], bytes]] = {
+    "/agents/run/sync": (lambda folder: agents_app(["RAG_RETRIEVE"], make_knowledge(folder)), RUN),
+    "/search_nfcorpus": (lambda _folder: mcp_app(load_tiny), b'{"query": "tea", "top_k": 3}'),
+    "/tasks": (green, EVALUATE),
+    "/": (green, RPC),
 }
 
 
-@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize("path", SERVERS)
 async def test_any_body(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    async with serving(SERVERS[path](tmp_path)) as url:
+    make, good = SERVERS[path]
+    async with serving(make(tmp_path)) as url:
         client = httpx.Client(base_url=url, timeout=20, trust_env=False)
 
-        @given(body=almost(BODIES[path]))
-        @example(body=BODIES[path])
+        @given(body=almost(good))
+        @example(body=good)
         @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
         def ask(body: bytes) -> None:
             headers = {"Content-Type": "application/json"}

@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import pytest
 from starlette.applications import Starlette
@@ -40,28 +41,25 @@ class Names:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
+@dataclass
 class Server:
-    def __init__(self) -> None:
-        self.hosts: list[str] = []
-        self.url = ""
-
-    @property
-    def port(self) -> int:
-        return int(self.url.rpartition(":")[2])
-
-    async def answer(self, request: Request) -> PlainTextResponse:
-        self.hosts.append(request.headers["host"])
-        return PlainTextResponse("hello")
+    url: str
+    port: int
+    hosts: list[str]
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
     """A real one on loopback, which is just what strangers must not reach through us."""
-    held = Server()
-    routes = [Route("/{path:path}", held.answer, methods=["GET", "POST"])]
+    hosts: list[str] = []
+
+    async def answer(request: Request) -> PlainTextResponse:
+        hosts.append(request.headers["host"])
+        return PlainTextResponse("hello")
+
+    routes = [Route("/{path:path}", answer, methods=["GET", "POST"])]
     async with running(Starlette(routes=routes)) as url:
-        held.url = url
-        yield held
+        yield Server(url, int(url.rpartition(":")[2]), hosts)
 
 
 @pytest.mark.parametrize(

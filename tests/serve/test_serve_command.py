@@ -12,7 +12,6 @@ import pytest
 from tests import forked
 from tests.system.running import environment
 
-from assay.errors import UsageError
 from assay.serve.listening import check_exposure
 
 
@@ -90,13 +89,9 @@ def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Pat
         assert process.wait(timeout=30) in (0, -signal.SIGTERM)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["purple"], ["green"], ["mcp"], ["agent", "RAG_RETRIEVE"], ["ui"]],
-    ids=lambda command: command[0],
-)
-def test_no_server_listens_beyond_this_machine_without_a_token(command: list[str]) -> None:
-    arguments = ("serve", *command, "--host", "0.0.0.0", "--port", "0")
+@pytest.mark.parametrize("command", ["purple", "green", "mcp", "agent RAG_RETRIEVE", "ui"])
+def test_no_server_listens_beyond_this_machine_without_a_token(command: str) -> None:
+    arguments = ("serve", *command.split(), "--host", "0.0.0.0", "--port", "0")
     done = forked.run(forked.ASSAY, *arguments, env=environment())
     assert done.returncode == 2, done.stderr
     assert "error: --host 0.0.0.0" in done.stderr
@@ -107,7 +102,5 @@ def test_a_token_or_the_operator_opens_a_server(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("ASSAY_TOKEN", raising=False)
     check_exposure("127.0.0.1", is_open=False)
     check_exposure("0.0.0.0", is_open=True)
-    with pytest.raises(UsageError, match="lets other machines call this server"):
-        check_exposure("0.0.0.0", is_open=False)
     monkeypatch.setenv("ASSAY_TOKEN", "secret")
     check_exposure("0.0.0.0", is_open=False)
