@@ -161,10 +161,8 @@ async def test_rows_carry_it_and_the_report_slices_by_type(tmp_path: Path) -> No
         config = RunConfig(target=f"nextcloud:{url}", dataset="memory", top_k=5)
         agent = open_target(config.target, OpenContext(data))
         run = await Evaluation.plan(config, data).start(agent, tmp_path)
-    found = {row.query_text: (row.doc_types, row.relevance) for row in run.rows()}
-    assert found["file 1"] == (["file"], [0.5])
-    assert {row.relevance_source for row in run.rows()} == {"x"}
-    types = {
-        found.title for row in run.rows() for found in slices_of(row) if found.kind == DOC_TYPE
-    }
-    assert types == {"type file", "type note"}
+    rows = {row.query_text: row for row in run.rows()}
+    assert (rows["file 1"].doc_types, rows["file 1"].relevance) == (["file"], [0.5])
+    assert {row.relevance_source for row in rows.values()} == {"x"}
+    slices = [each for row in rows.values() for each in slices_of(row) if each.kind == DOC_TYPE]
+    assert {each.title for each in slices} == {"type file", "type note"}

@@ -32,25 +32,41 @@ IDS = ["q-095", "q-017", "q-005", "q-110", "q-043"]
 def test_a_case_that_fails_hides_no_other(run: Run, pytester: pytest.Pytester) -> None:
     result = run(
         """
+        import pytest
+
         def test_it(rag_case, rag_record):
             rag_record(recall=0.25 if rag_case.query_id == "q-017" else 1, judge="none")
             assert rag_case.query_id != "q-017", "this one is bad"
 
         def test_other():
             pass
+
+        @pytest.fixture
+        def broken():
+            raise RuntimeError("out of order")
+
+        @pytest.mark.rag
+        def test_broken(broken): pass
+
+        @pytest.mark.rag
+        @pytest.mark.skip(reason="not today")
+        def test_skipped(): pass
         """,
         "--assay-report=report.json",
     )
-    result.assert_outcomes(passed=5, failed=1)
+    result.assert_outcomes(passed=5, failed=1, errors=1, skipped=1)
     report = read_report(pytester)
-    assert [case["query_id"] for case in report["cases"]] == IDS
-    assert outcomes(report) == ["passed", "failed", "passed", "passed", "passed"]
-    assert report["cases"][1]["figures"] == {"recall": 0.25, "judge": "none"}
-    assert "this one is bad" in report["cases"][1]["reason"]
-    assert report["means"] == {f"{report['cases'][0]['test'].split('[')[0]}": {"recall": 0.85}}
+    *cases, broken, skipped = report["cases"]
+    assert [case["query_id"] for case in cases] == IDS
+    assert outcomes(report) == ["passed", "failed", *["passed"] * 3, "error", "skipped"]
+    assert cases[1]["figures"] == {"recall": 0.25, "judge": "none"}
+    assert "this one is bad" in cases[1]["reason"]
+    assert "out of order" in broken["reason"]
+    assert skipped["reason"] == "not today"
+    assert report["means"][cases[0]["test"].split("[")[0]] == {"recall": 0.85}
     assert report["complete"]
     assert (report["target"], report["dataset"]) == ("builtin:bm25", "notes")
-    result.stdout.re_match_lines([r"builtin:bm25 on notes: 5 cases: 4 passed, 1 failed"])
+    result.stdout.re_match_lines([r"builtin:bm25 on notes: 7 cases: 4 passed, 1 failed"])
     result.stdout.re_match_lines([r"\s+q-017\s+failed\s+0.2500\s+none", r"\s+mean\s+0.8500"])
 
 
@@ -112,32 +128,6 @@ def test_passwords_are_hidden(
     written = (pytester.path / "report.json").read_text()
     assert "very-secret" not in written + result.stdout.str() + result.stderr.str()
     assert f"{scheme}:http://***@127.0.0.1:9/path" in written
-
-
-def test_a_fixture_that_fails_and_a_skip_are_told(run: Run, pytester: pytest.Pytester) -> None:
-    result = run(
-        """
-        import pytest
-
-        @pytest.fixture
-        def broken():
-            raise RuntimeError("out of order")
-
-        @pytest.mark.rag
-        def test_broken(broken): pass
-
-        @pytest.mark.rag
-        @pytest.mark.skip(reason="not today")
-        def test_skipped(): pass
-        """,
-        "--assay-report=report.json",
-    )
-    result.assert_outcomes(errors=1, skipped=1)
-    report = read_report(pytester)
-    assert outcomes(report) == ["error", "skipped"]
-    reasons = [case["reason"] for case in report["cases"]]
-    assert "out of order" in reasons[0]
-    assert reasons[1] == "not today"
 
 
 def test_a_report_without_a_cache_folder(run: Run, pytester: pytest.Pytester) -> None:
