@@ -79,7 +79,7 @@ UNTYPED: Any = assay
         (lambda data, run: UNTYPED.load_run(3), "a run is a Run, .* got a value of type int"),
         (lambda data, run: run.compare(None), "a run is a Run, .* got a value of type NoneType"),
         (lambda data, run: UNTYPED.compare_runs(run, run, [3]), "a metric is a name such as"),
-        (lambda data, run: UNTYPED.parse_metric(5), "the name of a metric is a string"),
+        (lambda data, run: UNTYPED.parse_metric(5), "a metric is a name"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(

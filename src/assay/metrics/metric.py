@@ -164,7 +164,9 @@ _NAMES: dict[str, str] = {
 def parse_metric(text: str, *, also: str = "") -> Metric:
     """Read `nDCG@5`, `ndcg_at_5`, `R@10`, `P_5` and so on. `also`: what else may stand here."""
     if not isinstance(text, str):
-        raise UsageError(f"the name of a metric is a string such as 'ndcg@10', got {text!r}")
+        raise UsageError(
+            f"a metric is a name such as 'ndcg@10' or an object such as nDCG @ 10, got {text!r}"
+        )
     written = re.sub(r"[\s\"']", "", text.lower()).replace("-", "_")
     match = _WRITTEN.fullmatch(written)
     name = _NAMES.get(match["name"], match["name"]) if match else ""

@@ -277,14 +277,10 @@ def as_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     return chosen
 
 
-def as_metric(metric: object) -> Metric:
+def as_metric(metric: Any) -> Metric:
     """A metric by its name, or the metric itself."""
-    if isinstance(metric, str):
-        return parse_metric(metric)
     if not isinstance(metric, Metric):
-        raise UsageError(
-            f"a metric is a name such as 'ndcg@10' or an object such as nDCG @ 10, got {metric!r}"
-        )
+        return parse_metric(metric)
     metric.require_cutoff()
     return metric
 
