@@ -1,19 +1,18 @@
 """The purple agent as its callers meet it: right answers, right refusals, nothing said too much."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import httpx
 import pytest
-import uvicorn
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
+from tests.loopback import free_port
 from tests.serve.serving import finds, send, serving, words
 
 from assay.errors import AgentFailure
@@ -178,25 +177,16 @@ async def test_the_search_server_may_be_started_after_the_agent(http: httpx.Asyn
 
 
 async def test_a_search_server_that_was_started_anew_is_found_again() -> None:
-    async def run(port: int) -> tuple[uvicorn.Server, "asyncio.Task[None]", int]:
-        listener = socket.create_server(("127.0.0.1", port))
-        server = uvicorn.Server(uvicorn.Config(mcp_server(), log_config=None))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        return server, task, listener.getsockname()[1]
-
-    server, task, port = await run(0)
+    port = free_port()
     load, stop = mcp_search(f"http://127.0.0.1:{port}")
     assert stop is not None
     try:
-        find = await load(silent)
-        assert list(await find("x", 5)) == ["MED-3", "MED-1", "MED-3", "MED-2"]
-        server.should_exit = True
-        await task
+        async with serving(mcp_server(), port):
+            find = await load(silent)
+            assert list(await find("x", 5)) == ["MED-3", "MED-1", "MED-3", "MED-2"]
         with pytest.raises(AgentFailure):
             await find("x", 5)
-        server, task, _ = await run(port)
-        assert list(await find("x", 5))
+        async with serving(mcp_server(), port):
+            assert list(await find("x", 5))
     finally:
         await stop()
-        server.should_exit = True
-        await task
