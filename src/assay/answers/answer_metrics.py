@@ -72,7 +72,7 @@ _ALL = [
     AnswerMetric(
         "fact_recall",
         lambda case: bool(case.reference.facts),
-        lambda case: fact_recall(case.answer or "", case.reference.facts),
+        lambda case: fact_recall(case.answer or "", case.reference.facts, case.sources),
     ),
     AnswerMetric("faithfulness", _answerable, _faithful),
     AnswerMetric(

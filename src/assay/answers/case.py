@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Literal, TypeVar, cast
 
-from assay.answers.statements import abstained, claims, statements
+from assay.answers.statements import abstained, claims, refers_on, statements
 from assay.data.dataset import Document, ReferenceAnswer
 from assay.llm.passages import ContextChunk
 from assay.text import detect_language, normalize
@@ -144,9 +144,18 @@ class AnswerCase:
         return "\n".join([*self.shown.values(), *given])
 
     @cached_property
+    def sources(self) -> list[str]:
+        """The reference answer and what was shown."""
+        return [self.reference.answer or "", *self.shown.values()]
+
+    @cached_property
     def declined(self) -> bool:
         """Whether the agent answered that it has no answer."""
-        return self.answer is not None and abstained(self.answer, self.question)
+        if self.answer is None or abstained(self.answer, self.question):
+            return self.answer is not None
+        # Who has no answer may say whom to ask instead.
+        shown = "\n".join(self.shown.values())
+        return not self.answerable and refers_on(self.answer, self.question, shown)
 
     @property
     def attempted(self) -> bool:

@@ -10,11 +10,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from assay.answers.case import AnswerCase, once
-from assay.answers.outcome import exchanged, outcome
+from assay.answers.outcome import beside_values, exchanged, outcome
 from assay.answers.statements import TALK, without_label
-from assay.answers.values import Value, content, is_in, polarity, same_unit, tokens, values
+from assay.answers.values import (
+    CLAUSES,
+    Value,
+    content,
+    denied,
+    is_in,
+    opposes,
+    polarity,
+    same_unit,
+    values,
+)
 from assay.metrics.answer_values import Difference
-from assay.text import is_negation, sentences, stem, words
+from assay.text import sentences, stem, words
 
 _NEAR_SHARE, _NEARER_SHARE = 0.6, 0.75
 _SHORT_ANSWER = 30
@@ -22,12 +32,12 @@ _MAX_CLAIMS = 100
 _OPPOSITE_WORDS = """more less, most least, before after, above below, over under, higher lower,
     always never, morning evening, allowed forbidden, earlier later, minimum maximum,
     inside outside, larger smaller, longer shorter, first last, left right, open closed,
-    with without, raise lower, increase decrease, rise fall, accept reject, include exclude,
-    gain lose, early late, high low"""
+    must may, with without, raise lower, increase decrease, rise fall, accept reject,
+    include exclude, gain lose, early late, high low"""
 _PAIRS = [[*map(stem, pair.split())] for pair in _OPPOSITE_WORDS.split(",")]
 _OPPOSITES = [*_PAIRS, *(pair[::-1] for pair in _PAIRS)]
+_MUST_NOT = re.compile(r"\bmust(?: not|n['’]t)\b", re.IGNORECASE)
 _NOWHERE = "nothing shown"
-_CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|but|except|because)\b")
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
 _ALLOWED = content("allowed permitted accepted possible")
 
@@ -50,14 +60,16 @@ def case_differences(case: AnswerCase) -> list[Difference]:
         for difference in index.differences(claim, known)
     ]
     if swapped := exchanged(case.said, case.reference.answer or ""):
-        said, expected = (value.text for value in swapped)
-        kind = swapped[0].kind
-        found.append(Difference(kind=kind, said=said, expected=expected, origin="its other place"))
+        found.append(_exchange(*swapped))
     if not found and outcome(case).is_wrong and len(words(case.said)) < _SHORT_ANSWER:
         held = values(case.reference.answer or "")
-        found = [*index.other_values(values(case.said), held, case.question)]
+        found = [*index.other_values(values(case.said), held, case.question, bare=True)]
     # Elsewhere nouns have capitals, and negations other words.
     return [each for each in found if case.is_english or each.kind not in _ENGLISH_ONLY]
+
+
+def _exchange(one: Value, other: Value) -> Difference:
+    return Difference(kind=one.kind, said=one.text, expected=other.text, origin="its other place")
 
 
 def differences(sentence: str, sources: Mapping[str, str]) -> list[Difference]:
@@ -88,7 +100,11 @@ class SentenceIndex:
         if not said or best < _NEAR_SHARE * len(said):
             return []
         near = [self._rows[place] for place in sorted(shared) if shared[place] == best]
-        held, figures = {value for row in near for value in values(row)}, values(sentence)
+        held = {value for row in near for value in values(row)}
+        # A clause about something else has values of its own.
+        about = {word for row in near for word in content(row)}
+        beside = beside_values(sentence)
+        figures = [value for value in beside if not beside[value] or beside[value] & about]
         found = [*self.other_values(figures, held, known)]
         if len(said) == 1 or best < _NEARER_SHARE * len(said):
             return found
@@ -101,12 +117,16 @@ class SentenceIndex:
             for row in further
             if len(content(row) & said) + sum(is_in(each, values(row)) for each in figures) >= best
         ]
+        swaps = [exchanged(sentence, row) for row in near]
+        found += [_exchange(*swap) for swap in swaps[:1] if swap and all(swaps)]
         return [*_reversals(sentence, near), *found]
 
     def other_values(
-        self, said: Collection[Value], held: Collection[Value], known: str
+        self, said: Collection[Value], held: Collection[Value], known: str, *, bare: bool = False
     ) -> Iterator[Difference]:
-        """Values in the place of others of their kind, which were not said either."""
+        """Values in the place of others of their kind, which were not said either; `bare` numbers
+        may stand for some with a unit.
+        """
         right = [*held, *values(known)]
         for value in sorted(said, key=lambda each: each.text):
             others = sorted(
@@ -116,7 +136,9 @@ class SentenceIndex:
             free = [other for other in others if other.key == value.key] or [
                 other
                 for other in others
-                if not is_in(other, said) and same_unit(other.unit, value.unit)
+                if not is_in(other, said)
+                and same_unit(other.unit, value.unit)
+                and (bare or bool(other.unit) == bool(value.unit))
             ]
             if not free or is_in(value, right):
                 continue
@@ -136,8 +158,22 @@ class SentenceIndex:
 
 
 def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
-    if all(_denies(sentence, row) or _denies(row, sentence) for row in near):
+    limits = {
+        value: others
+        for value in values(sentence)
+        if (others := [each for row in near for each in values(row) if is_in(value, [each])])
+        and value.bound
+        and all(each.bound for each in others)
+    }
+    for value, others in limits.items():
+        if all(opposes(value, each) for each in others):
+            said, expected = ("at least", "at most")[:: value.bound]
+            yield Difference(kind="opposite", said=f"{said} {value.text}", expected=expected)
+    # "Not more than 5" is no denial of "up to 5".
+    if not limits and all(_denies(sentence, row) or _denies(row, sentence) for row in near):
         yield Difference(kind="polarity", said=sentence, expected=near[0])
+    # "Must not" forbids as "may not" does.
+    sentence, *near = (_MUST_NOT.sub("may not", text) for text in (sentence, *near))
     said = {stem(word) for word in words(sentence)}
     for one, other in (pair for pair in _OPPOSITES if pair[0] in said and pair[1] not in said):
         beside = _beside(one, sentence)
@@ -148,21 +184,9 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
 
 def _denies(sentence: str, row: str) -> bool:
     """Whether a clause denies, of what the other asserts, a word of it or that it is allowed."""
-    denied = _denied(sentence)
-    if denied.isdisjoint(content(row) - _denied(row) | _ALLOWED):
+    if denied(sentence).isdisjoint(content(row) - denied(row) | _ALLOWED):
         return False
     return _stances(row, sentence).isdisjoint(_stances(sentence, row))
-
-
-@lru_cache(maxsize=2_000)
-def _denied(text: str) -> set[str]:
-    """The stems that a negation is about: the first content word after it."""
-    found = set()
-    for clause in _CLAUSES.split(text):
-        said = tokens(clause)
-        for place in (n for n, word in enumerate(said) if is_negation(word)):
-            found |= {*[stem(w) for w in said[place + 1 :] if stem(w) in content(clause)][:1]}
-    return found
 
 
 def _beside(word: str, text: str) -> set[str]:
@@ -175,7 +199,7 @@ def _beside(word: str, text: str) -> set[str]:
 def _stances(sentence: str, other: str) -> set[bool]:
     """The polarities of the clauses that share most words with the other sentence."""
     about = content(other)
-    shared = {part: len(content(part) & about) for part in _CLAUSES.split(sentence)}
+    shared = {part: len(content(part) & about) for part in CLAUSES.split(sentence)}
     most = max(shared.values())
     return {polarity(part) for part, number in shared.items() if 2 * number >= most}
 

@@ -10,7 +10,16 @@ from enum import StrEnum
 
 from assay.answers.case import AnswerCase, once
 from assay.answers.statements import CLAUSE, statements
-from assay.answers.values import Value, content, is_in, polarity, tokens, values
+from assay.answers.values import (
+    Value,
+    content,
+    digits,
+    is_in,
+    opposes,
+    polarity,
+    tokens,
+    values,
+)
 from assay.data.dataset import Fact
 from assay.text import normalize, sentences, stem, words
 
@@ -36,10 +45,16 @@ BY_VALUES = "the numbers, dates and names of the reference stated; declined if t
 BY_DECLINING = "declined if there is no answer; no other answer is decided"
 
 # "7:00 or 8:00" and "either A or B" state neither.
-_OPTIONS = re.compile(r"\beither\b|(?<![\w:.])\d[\w:.]{0,20}(?: [a-z]{1,20})? or \d")
+_OPTIONS = re.compile(
+    r"\beither\b|\bor (?:maybe|perhaps|possibly)\b|(?<![\w:.])\d[\w:.]{0,20}(?: [a-z]{1,20})? or \d"
+)
 _TAKEN_BACK = re.compile(
     r"\b(?:that|this|it|the above|which) (?:is|was) (?:wrong|false|untrue|incorrect|"
     r"not (?:true|right|correct|the case|so))\b"
+)
+# What denies that which it stands after: "Marta does not", but not "at £20 you cannot".
+_AFTER = re.compile(
+    r"(?:cannot|(?:is|are|was|were|do|does|did|can|may|must|will|should|has|have) not)\b"
 )
 _BRACKETS = re.compile(r"\([^()]*\)")
 _EXCEPTED = frozenset(("except", "unless", "only"))
@@ -99,6 +114,9 @@ def _expected(case: AnswerCase) -> list[Value]:
         new = [value for value in values(text) if not is_in(value, asked)]
         # Elsewhere other words than names have capitals: "fünf Tage" has the name of "drei Tage".
         new = [value for value in new if value.kind != "name" or case.is_english]
+        # "Nobody may, not even Ida Solheim": whom a denial names need not be named again.
+        if all(value.kind == "name" for value in new) and not polarity(text):
+            new = []
         if new:
             return [value for value in new if not value.text.isupper()] or new
     return []
@@ -106,14 +124,15 @@ def _expected(case: AnswerCase) -> list[Value]:
 
 def _stated(case: AnswerCase) -> list[bool]:
     """For each thing that is expected, whether the answer states it; empty if nothing decides."""
-    if case.reference.facts:
-        stated = stated_facts(case.answer or "", case.reference.facts, case.reference.answer or "")
-        return [fact in stated for fact in case.reference.facts]
     reference = case.reference.answer or ""
+    stances = _stance(case.said), _stance(reference)
+    if exchanged(case.said, reference) or (None not in stances and stances[0] != stances[1]):
+        return [False]
+    if case.reference.facts:
+        stated = stated_facts(case.answer or "", case.reference.facts, case.sources)
+        return [fact in stated for fact in case.reference.facts]
     if expected := _expected(case):
-        if exchanged(case.said, reference):
-            return [False]
-        return [is_in(value, values(case.said)) for value in expected]
+        return [_gives(case.said, value) for value in expected]
     if not reference or not case.is_english:  # what negates is known in English alone
         return []
     wanted = content(reference) - content(case.question)
@@ -122,10 +141,21 @@ def _stated(case: AnswerCase) -> list[bool]:
     near = max(case.statements, key=lambda each: len(wanted & content(each)))
     if not _EXCEPTED.isdisjoint([*words(near), *words(reference)]):
         return []  # "only then" is "not except then"
-    stances = _stance(case.said), _stance(reference)
     if None not in stances:
-        return [stances[0] == stances[1]]
-    return [] if stances != (None, None) else [polarity(near) == polarity(reference)]
+        return [True]
+    if stances != (None, None):
+        return []
+    if not polarity(reference):  # "Nobody can. This holds for the owner, too."
+        return [not all(map(polarity, case.statements))]
+    return [polarity(near)]
+
+
+def _gives(text: str, value: Value) -> bool:
+    """Whether a text has the value, and not as the most where it is the least."""
+    found = [each for each in values(text) if is_in(value, [each])]
+    # A name at the start of a sentence cannot be told from any other word.
+    named = value.kind == "name" and {*map(str, value.key)} <= {*map(stem, words(text))}
+    return named or (bool(found) and not all(opposes(value, each) for each in found))
 
 
 def exchanged(said: str, reference: str) -> tuple[Value, Value] | None:
@@ -135,19 +165,21 @@ def exchanged(said: str, reference: str) -> tuple[Value, Value] | None:
     >>> sorted(value.text for value in found or ())
     ['5', '9']
     """
-    ours, theirs = _beside_values(said), _beside_values(reference)
+    ours, theirs = beside_values(said), beside_values(reference)
     both = [value for value in theirs if value in ours]
     for first, second in ((a, b) for a in both for b in both if a.kind == b.kind and a != b):
-        swapped = len(ours[first] & theirs[second]) + len(ours[second] & theirs[first])
-        if swapped and not (ours[first] & theirs[first] or ours[second] & theirs[second]):
+        # What both values have beside them tells them apart in neither text.
+        mine, its = ours[first] - ours[second], ours[second] - ours[first]
+        one, other = theirs[first] - theirs[second], theirs[second] - theirs[first]
+        if mine & other and its & one and not (mine & one or its & other):
             return first, second
     return None
 
 
-def _beside_values(text: str) -> dict[Value, set[str]]:
+def beside_values(text: str) -> dict[Value, set[str]]:
     """The stems beside each value, in the clauses that have it."""
     found: dict[Value, set[str]] = {}
-    for sentence in sentences(text):
+    for sentence in sentences(digits(text)):  # "one hundred and forty" is one value
         for clause in CLAUSE.split(sentence):
             for value in values(clause):
                 named = {stem(word) for word in words(value.text)}
@@ -205,17 +237,19 @@ def states(text: str, fact: Fact) -> bool:
     return bool(stated_facts(text, [fact]))
 
 
-def fact_recall(text: str, facts: Sequence[Fact]) -> float:
+def fact_recall(text: str, facts: Sequence[Fact], sources: Sequence[str] = ()) -> float:
     """The share of the facts that are stated; 0 if there are none to state."""
-    return len(stated_facts(text, facts)) / len(facts) if facts else 0.0
+    return len(stated_facts(text, facts, sources)) / len(facts) if facts else 0.0
 
 
-def stated_facts(text: str, facts: Sequence[Fact], reference: str = "") -> list[Fact]:
-    """Those of the facts that the text asserts; `reference` shows which of them are negative."""
+def stated_facts(text: str, facts: Sequence[Fact], sources: Sequence[str] = ()) -> list[Fact]:
+    """Those of the facts that the text asserts; `sources` show which of them are negative."""
     said = statements(text)
     if taken_back(said):
         return []
-    return [fact for fact in facts if _asserts(said, fact, reference)]
+    return [
+        fact for fact in facts if any(_asserts(said, fact, each, sources) for each in fact.accept)
+    ]
 
 
 def taken_back(said: Sequence[str]) -> str | None:
@@ -223,22 +257,31 @@ def taken_back(said: Sequence[str]) -> str | None:
     return next((each for each in said[1:] if _TAKEN_BACK.search(normalize(each))), None)
 
 
-def _asserts(said: Sequence[str], fact: Fact, reference: str) -> bool:
-    for wording in fact.accept:
-        having = [each for each in said if has(each, wording) or has_bare_number(each, wording)]
-        if not having:
-            continue
-        expected = [polarity(each) for each in sentences(reference) if has(each, wording)]
-        negative = not polarity(wording) or not polarity(fact.text) or False in expected
-        optional = " or " not in f" {normalize(fact.text)} {normalize(wording)} "
-        for sentence in having:
-            if optional and _OPTIONS.search(normalize(sentence)):
-                continue
-            clauses = [_before(part, wording) for part in CLAUSE.split(sentence)]
-            clauses = [*filter(None, clauses)] or [_before(sentence, wording) or sentence]
-            if negative or any(map(polarity, clauses)):
-                return True
-    return False
+def _asserts(said: Sequence[str], fact: Fact, wording: str, sources: Sequence[str]) -> bool:
+    having = [each for each in said if has(each, wording) or _has_value(each, wording)]
+    if not having:
+        return False
+    optional = " or " in f" {normalize(fact.text)} {normalize(wording)} "
+    negative = not polarity(wording) or not polarity(fact.text)
+    return any(
+        (optional or not _OPTIONS.search(normalize(sentence)))
+        and (negative or not _is_denied(sentence, wording, sources))
+        for sentence in having
+    )
+
+
+def _is_denied(sentence: str, wording: str, sources: Sequence[str]) -> bool:
+    """Whether every clause with the wording has a negation before it or right after its verb."""
+    clauses = [part for part in CLAUSE.split(sentence) if has(part, wording)] or [sentence]
+    for said in map(tokens, clauses):
+        end = next(_ends(said, wording), len(said))
+        if polarity(" ".join(said[: end + 1])) and not _AFTER.match(" ".join(said[end + 1 :])):
+            return False
+    # "Not after 9:00" states a limit. What a source denies as well is not turned around.
+    if "than" in tokens(sentence) or any(value.bound for value in values(sentence)):
+        return False
+    rows = (row for text in sources for row in sentences(text) if has(row, wording))
+    return all(map(polarity, rows))
 
 
 def has(text: str, wording: str) -> bool:
@@ -261,16 +304,16 @@ def _ends(said: Sequence[str], wording: str) -> Iterator[int]:
                 yield end
 
 
-def _before(clause: str, wording: str) -> str:
-    """The clause up to the wording and two words more, where a negation denies it; else ""."""
-    said = tokens(clause)
-    end = next(_ends(said, wording), None)
-    return "" if end is None else " ".join(said[: end + 3])
-
-
-def has_bare_number(sentence: str, wording: str) -> bool:
-    """Whether a sentence gives the number of "22 minutes" alone, and counts nothing else by it."""
-    number, *unit = tokens(wording) or ("",)
-    if len(unit) != 1 or not number[0].isdigit():
+def _has_value(sentence: str, wording: str) -> bool:
+    """Whether a sentence has the one value that a wording is, in whatever unit: 60 months for
+    "5 years"; or its number alone, if that counts nothing else.
+    """
+    wanted = [*values(wording)]
+    if len(wanted) != 1 or wanted[0].kind != "number" or content(wording):
         return False
-    return bool(re.search(rf"(?<![\w.,:/$£€-]){re.escape(number)}(?=\W*$|[,;)] )", sentence))
+    number, *_ = tokens(wording)
+    bare = re.search(rf"(?<![\w.,:/-]){re.escape(number)}(?=\W*$|[,;)] )", normalize(sentence))
+    return any(
+        is_in(wanted[0], [each]) and (each.unit or not wanted[0].unit or bool(bare))
+        for each in values(sentence)
+    )

@@ -8,9 +8,10 @@ True
 
 import re
 from collections.abc import Collection, Container, Sequence
+from functools import partial
 from itertools import dropwhile
 
-from assay.answers.values import content, is_in, values
+from assay.answers.values import Value, content, is_in, values, without_stance
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import without_markers
 from assay.text import is_negation, is_stop, normalize, sentences, stem, stems, words
@@ -44,7 +45,9 @@ _SOURCES = re.compile(
 )
 _MARKUP = re.compile(r"[*`|]+|^[ \t]*[#>]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
 _CONVERSION = re.compile(r"(?<=[\w€$£%]) \((?:about |approx\S* |[~≈] ?)?[€$£]?\d[^()\n]{0,30}\)")
-CLAUSE = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|or|but|except|for|with|because)\b")
+CLAUSE = re.compile(
+    r"[,;:()–](?!\d)| - |\b(?:and|or|but|except|unless|until|if|for|with|because)\b"
+)
 _CONTRAST = re.compile(r"[,;]? \b(?:but|however|although|though|that said)\b,? ?", re.IGNORECASE)
 MAX_STATEMENTS = 500  # sentences of an answer that are measured
 
@@ -110,48 +113,58 @@ def claims(said: Sequence[str]) -> list[str]:
     return [_CONVERSION.sub("", sentence) for sentence in said if not is_talk(sentence)]
 
 
-# A refusal denies, and a source has nothing, or the speaker cannot tell; and it gives no value.
-_DENYING = frozenset(words("silent unable unclear unknown unspecified confidential lacks"))
+# A refusal denies, right before it, that a source tells something or that the speaker knows it.
+_DENYING = frozenset(words("silent unable unclear unknown unspecified confidential lacks beyond"))
 _DOCUMENTS = """document documents documentation source sources notes note context passage passages
     page pages handbook manual guide file files record records text texts material excerpt website
     policy database rules article articles snippets"""
 _SPEAKERS = f"{_DOCUMENTS} i we this that it there information data details answer"
 _TELLING = """answer find found know known say tell help determine mention state specify locate
-    information unclear unknown unspecified silent confidential disclose sure certain details"""
-_HOLDING = f"""{_TELLING} contain provide include give explain cover describe indicate address have
-    has list name record lacks about"""
+    information unclear unknown unspecified silent confidential disclose details confirm cover"""
+_HOLDING = f"""{_TELLING} contain provide include give explain describe indicate address have
+    has list name record lacks about sure certain"""
 _REFUSALS = tuple(
     (frozenset(map(stem, speakers.split())), frozenset(map(stem, verbs.split())))
-    for speakers, verbs in ((_SPEAKERS, _TELLING), (_DOCUMENTS, _HOLDING))
+    for speakers, verbs in ((_SPEAKERS, _TELLING), (f"i {_DOCUMENTS}", _HOLDING))
 )
 _SAYING = frozenset(map(stem, words("mention specify state say indicate disclose")))
 _WITHOUT_ADVICE = frozenset({"advice", "guarantee", "longer"})
+_PARTS = re.compile(r"; |, (?:and|so) ")
+_NEAR = 4  # words from a denial to what it denies
 
 
-def declines(sentence: str) -> bool:
-    """Whether a sentence says that there is no answer, in English.
+def declines(sentence: str, asked: Collection[Value] = ()) -> bool:
+    """Whether a sentence says that there is no answer, in English; `asked` are the question's
+    values, which a refusal may repeat.
 
     >>> declines("The notes do not mention a price."), declines("Dogs are not allowed.")
     (True, False)
     """
     if normalize(sentence).strip(" .!") in ("not found", "no answer", "unknown", "n/a"):
         return True
-    said = words(sentence.rpartition(": ")[2])  # not 'The page says: "No, ..."'
-    denies = any(word in _DENYING or (is_negation(word) and word != "without") for word in said)
-    if not denies or not _WITHOUT_ADVICE.isdisjoint(said):
+    new = (value for value in values(sentence) if not is_in(value, asked))
+    if not all(value.kind == "name" for value in new):
+        return False
+    # Not 'The page says: "No, ..."'. What one clause denies is not about the files of another.
+    parts = _PARTS.split(sentence.rpartition(": ")[2])
+    return any(_refuses(words(without_stance(part))) for part in parts)
+
+
+def _refuses(said: Sequence[str]) -> bool:
+    if not _WITHOUT_ADVICE.isdisjoint(said):
         return False
     stems = [*map(stem, said)]
+    denials = [n for n, word in enumerate(said) if word in _DENYING or is_negation(word)]
+    # "Does not give", "gives no".
+    denied = {each for n in denials for each in stems[max(0, n - 1) : n + _NEAR + 1]}
     tells = any(
-        not speakers.isdisjoint(stems) and not verbs.isdisjoint(stems)
+        not speakers.isdisjoint(stems) and not verbs.isdisjoint(denied)
         for speakers, verbs in _REFUSALS
     )
     # "The rules do not mention it", whatever the rules are called. "No price is mentioned."
-    tells |= any(
-        is_negation(word) and not _SAYING.isdisjoint(stems[place + 1 : place + 3])
-        for place, word in enumerate(said)
-    )
-    tells |= said[0] == "no" and stems[-1] in map(stem, ("mentioned", "stated", "specified"))
-    return tells and all(value.kind == "name" for value in values(sentence))
+    within = {stems[n] for n in range(len(said)) if "in" in said[max(0, n - 3) : n]}
+    lacks = "there" in said and denials and not within.isdisjoint(_REFUSALS[1][0])
+    return tells or bool(lacks) or not _SAYING.isdisjoint(denied)
 
 
 def abstained(answer: str, question: str = "") -> bool:
@@ -162,26 +175,39 @@ def abstained(answer: str, question: str = "") -> bool:
     """
     if not answer.strip() or answer.strip() == NOT_FOUND:
         return True
-    said = list(dropwhile(_leads_up, statements(answer))) or statements(answer)
+    asked = values(question)
+    said = list(dropwhile(partial(_leads_up, asked=asked), statements(answer))) or statements(
+        answer
+    )
     first = [part for part in _CONTRAST.split(said[0]) if part.strip()] if said else []
-    if not any(map(declines, [*said[:1], *first])):
+    if not any(declines(part, asked) for part in (*said[:1], *first)):
         return False
-    others = [part for part in [*first, *said[1:]] if not declines(part)]
-    if any(_gives(part, question) for part in others):
+    others = [part for part in [*first, *said[1:]] if not declines(part, asked)]
+    if any(not is_in(value, asked) for part in others for value in values(part)):
         return False
     # What comes after "but" is an answer, also if it has no value.
-    refused = next((place for place, part in enumerate(first) if declines(part)), len(first))
-    after = [part for part in first[refused + 1 :] if not (declines(part) or is_talk(part))]
+    refused = next((n for n, part in enumerate(first) if declines(part, asked)), len(first))
+    after = [part for part in first[refused + 1 :] if part in others and not is_talk(part)]
     return not any(content(part) - content(question) - TALK for part in after)
 
 
-def _leads_up(sentence: str) -> bool:
-    return not declines(sentence) and (is_talk(sentence) or "sorry" in words(sentence))
+def refers_on(answer: str, question: str, shown: str) -> bool:
+    """Whether an answer declines and then tells only what was shown, about something else."""
+    asked, known = values(question), values(shown)
+    said = list(dropwhile(partial(_leads_up, asked=asked), statements(answer)))
+    return (
+        bool(said)
+        and declines(said[0], asked)
+        and all(
+            is_in(value, known) or is_in(value, asked) or declines(part, asked)
+            for part in said[1:]
+            for value in values(part)
+        )
+    )
 
 
-def _gives(sentence: str, question: str) -> bool:
-    asked = values(question)
-    return any(not is_in(value, asked) for value in values(sentence))
+def _leads_up(sentence: str, asked: Collection[Value] = ()) -> bool:
+    return not declines(sentence, asked) and (is_talk(sentence) or "sorry" in words(sentence))
 
 
 def clearly_abstained(answer: str) -> bool:

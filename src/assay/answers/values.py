@@ -9,8 +9,9 @@ polarity are read in English.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
+from itertools import takewhile
 from typing import Literal, TypeVar, cast
 
 from assay.text import is_negation, is_stop, normalize, sentences, stem, words
@@ -21,14 +22,19 @@ _SMALL = words("""one two three four five six seven eight nine ten eleven twelve
     fifteen sixteen seventeen eighteen nineteen""")
 _TENS = words("twenty thirty forty fifty sixty seventy eighty ninety")
 _NUMBERS = dict(zip(_SMALL + _TENS, [*range(1, 20), *range(20, 100, 10)], strict=True))
+_ORDINALS = words("""first second third fourth fifth sixth seventh eighth ninth tenth eleventh
+    twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth""")
 _UNIT_FORMS = """minute minutes min mins, hour hours hr hrs h, second seconds sec secs, day
     days, week weeks, month months, year years, night nights, euro euros eur €, dollar dollars
     usd $, pound pounds gbp £ lbs, krone kroner kronor kr nok sek dkk, franc francs chf, yen
     jpy ¥, zloty pln, rupee rupees inr, yuan cny, cent cents, pence p, percent %, km kilometer
     kilometers kilometre kilometres, m meter meters metre metres, m2, m3, knot knots kn, cm
     centimetre centimetres, mm, bar, kg kilo kilos kilogram kilograms, ton tons tonne tonnes t,
-    g gram grams, mg, mile miles, ft foot feet, inch inches, ounce ounces oz, l liter liters
-    litre litres, ml, nm, kw, kwh, mb, gb, mbit, degrees ° °c celsius, person persons people"""
+    g gram grams, mg, mile miles, mph, ft foot feet, inch inches, ounce ounces oz, l liter liters
+    litre litres, ml, nm, kw, kwh, psi, ms millisecond milliseconds, kb kilobyte kilobytes, mb
+    megabyte megabytes, gb gigabyte gigabytes, tb terabyte terabytes, kbit kbps kilobits, mbit mbps
+    megabits, gbit gbps gigabits, degrees ° °c celsius, person persons people"""
+_COUNTED = "minute|hour|second|day|week|month|year|night|euro|dollar|pound|percent|metre|kg|litre"
 _UNITS = {form: forms.split()[0] for forms in _UNIT_FORMS.split(",") for form in forms.split()}
 # 48 hours are 2 days, and 25 tonnes are 25,000 kg.
 _SCALES = {
@@ -45,14 +51,29 @@ _SCALES = {
     "mg": (0.001, "g"),
     "ml": (0.001, "l"),
     "m3": (1_000, "l"),
+    "ms": (0.001, "second"),
+    "pence": (0.01, "pound"),
+    **{f"{prefix}b": (1_000**n, "byte") for n, prefix in enumerate("kmgt", start=1)},
+    **{f"{prefix}bit": (1_000**n, "bit") for n, prefix in enumerate("kmg", start=1)},
 }
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(_MONTHS.split(), start=1)}
 _MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS.split())
-# "one hundred" and "twelve hundred" are left as words, and a lone "one" is a pronoun more often.
+_BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(_SMALL[:9])}))?|{'|'.join(_SMALL)})"
+_BELOW_1000 = rf"(?:(?:{'|'.join(_SMALL)}|a) hundred(?:(?: and)? {_BELOW_100})?|{_BELOW_100})"
 _NUMBER_WORD = re.compile(
-    rf"(?<!hundred )(?<!hundred and )\b(?!one\b)(?:({'|'.join(_TENS)})-)?"
-    rf"({'|'.join(_NUMBERS)})\b(?! hundred)"
+    # A lone "one" is a pronoun more often, except before what is counted.
+    rf"\b(?!one\b(?! (?:hundred|thousand|million|point|and a half|{_COUNTED})\b))"
+    rf"(?:{_BELOW_1000})(?: thousand(?:,?(?: and)? {_BELOW_1000})?| million)?"
+    rf"(?P<decimals>(?: point(?: (?:zero|{'|'.join(_SMALL[:9])}))+)|(?P<half> and a half))?\b"
+    rf"(?!-(?!{_COUNTED})[a-z])",  # "two-step" counts nothing
+    re.IGNORECASE,
+)
+_ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)})(?= (?:of )?(?:{_MONTH})\b)")
+_PAST = re.compile(r"\b(half|quarter|\d{1,2}) past (\d{1,2})\b(?!:)")
+_PARTS = {"half": "30", "quarter": "15"}
+_HOUR = re.compile(
+    r"(?<![\w:.])(\d{1,2})(?: o'clock\b|(?= (?:in the (?:morning|afternoon|evening)|at night)\b))"
 )
 _WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _DATE = (
@@ -82,6 +103,7 @@ _NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
 _CALENDAR = re.compile(rf"(?:{_MONTH}|{_WEEKDAY}s?|am|pm)")
 # What names a place in a document is no value: "§ 4.2", "section 7".
 _PLACE = re.compile(r"(?:§+|\b(?:section|article|clause|chapter|paragraph|annex)) ?\d+(?:\.\d+)*")
+_VERSION = re.compile(r"\bv(?=\d+\.\d)")  # v3.8 is version 3.8
 # "12 to 23 January" and "January 12-23" have two dates.
 _DATES = re.compile(rf"\b(\d{{1,2}}) ?(to|until|and|–|-) ?(?=\d{{1,2}} (?:of )?({_MONTH})\b)")
 _SAME_MONTH = re.compile(rf"\b({_MONTH}) (\d{{1,2}}) ?(?:to|until|–|-) ?(?=\d{{1,2}}\b(?!:))")
@@ -90,19 +112,33 @@ _NO_NEGATION = re.compile(
     r"\b(?:no|yes)\b(?=[,.:;!–-])|\bnot (?:only|just|until|before|later|more|less)\b"
     r"|\bno (?:later|more|less|fewer) than\b|\bno\. ?(?=\d)|\bwithout\b"
 )
-_NO_CONTENT = {*_UNITS, *_NUMBERS, "pm"}
+_LEAST = words("least minimum min above over more after exceed exceeds from since")
+_MOST = words("most maximum max upto below under less fewer until till within before")
+_BOUNDS = dict.fromkeys(_LEAST, 1) | dict.fromkeys(_MOST, -1)
+_BOUND_AFTER = re.compile(
+    r" (?P<most>(?:(?:or|and) (?:less|fewer|under|below|younger|earlier)|at (?:most|the latest)))\b"
+    r"| (?:(?:or|and) (?:more|over|above|older|longer|later|higher)|at (?:least|the earliest))\b"
+)
+_CLAUSE_END = re.compile(r"[;:,()](?!\d)|[.!?](?= )|\b(?:and|but|or)\b|\n")
+CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|but|except|because)\b")
+_NO_CONTENT = {*_UNITS, *_NUMBERS, *_BOUNDS, "pm", "s"}
+_YEARS = range(1900, 2100)
 _LONG_TEXT = 2_000
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value; `key` is what is compared, `text` the words that say it."""
+    """One value; `key` is what is compared, `text` the words that say it.
+
+    `bound` is 1 for the least that is allowed ("at least 5", "not before 9:00"), -1 for the most.
+    """
 
     kind: ValueKind
     key: tuple[object, ...]
     unit: str = ""
     text: str = field(default="", compare=False)
+    bound: int = field(default=0, compare=False)
 
 
 def _remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
@@ -119,7 +155,8 @@ def _remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
 @_remember
 def values(text: str) -> frozenset[Value]:
     """The numbers, dates, times and names of a text, each in one spelling."""
-    plain = _PLACE.sub(" ", digits(normalize(text)))
+    lines = "\n".join(map(normalize, text.split("\n")))  # what ends a line ends its clause
+    plain = _VERSION.sub("", _PLACE.sub(" ", digits(lines)))
     plain = _SAME_MONTH.sub(r"\1 \2 to \1 ", _DATES.sub(r"\1 \3 \2 ", plain))
     return frozenset([*_names(text), *map(_value, _VALUE.finditer(plain))])
 
@@ -159,14 +196,56 @@ def _amount(value: Value) -> object:
     return round(value.key[0] * factor, 6) if isinstance(value.key[0], float) else value.key[0]
 
 
+def _bound(before: str, after: str) -> int:
+    """Whether what is said around a value makes it a lower bound, 1, or an upper one, -1."""
+    before = before.replace("up to", "upto").replace("limited to", "upto")
+    clause, follows = _CLAUSE_END.split(before)[-1], after[:30]
+    # "from 9:00 to 17:00": the words before another value are about that one.
+    beside = takewhile(lambda word: not word[0].isdigit(), reversed(words(clause)[-5:]))
+    near = [word for word in beside if word in _BOUNDS]
+    found = _BOUNDS[near[0]] if near else 0
+    if not found and (later := _BOUND_AFTER.match(follows)):
+        found = -1 if later["most"] else 1
+    around = [*words(clause), *words(_CLAUSE_END.split(follows)[0])]
+    return -found if any(map(is_negation, around)) else found
+
+
+def opposes(one: Value, other: Value) -> bool:
+    """Whether one is the least and the other the most, of the same number."""
+    # Not of times and years: "closed after 5 pm" is "open until 5 pm".
+    is_time = one.kind != "number" or (not one.unit and one.key[0] in _YEARS)
+    return not is_time and one.bound * other.bound < 0 and same(one, other)
+
+
 def is_in(value: Value, others: Iterable[Value]) -> bool:
     """Whether any of the others is the same value."""
     return any(same(value, other) for other in others)
 
 
 def digits(text: str) -> str:
-    """Number words of a normalized text as digits: "twenty-one" is "21"."""
-    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS.get(match[1], 0) + _NUMBERS[match[2]]), text)
+    """Number words and spoken times of a normalized text as digits.
+
+    >>> digits("two thousand and twenty-one"), digits("half past seven on the twelfth of may")
+    ('2021', '7:30 on the 12 of may')
+    """
+    text = _NUMBER_WORD.sub(_in_digits, text)
+    text = _ORDINAL.sub(lambda match: str(_ORDINALS.index(match[1]) + 1), text)
+    text = _PAST.sub(lambda match: f"{match[2]}:{_PARTS.get(match[1], match[1]):0>2}", text)
+    return _HOUR.sub(r"\1:00", text)
+
+
+def _in_digits(match: re.Match[str]) -> str:
+    total = below = 0
+    whole, _, decimals = match[0].removesuffix(match["half"] or "\0").partition(" point ")
+    for word in words(whole):
+        if word == "hundred":
+            below = 100 * max(1, below)
+        elif word in ("thousand", "million"):
+            total, below = below * (1_000 if word == "thousand" else 1_000_000), 0
+        else:
+            below += _NUMBERS.get(word, 0)
+    tail = "".join(str(_NUMBERS.get(word, 0)) for word in words(decimals))
+    return f"{total + below}{'.5' if match['half'] else f'.{tail}' if tail else ''}"
 
 
 @_remember
@@ -176,23 +255,20 @@ def tokens(text: str) -> tuple[str, ...]:
     >>> tokens("€5, not 5%"), tokens("May 3rd at 1 pm"), tokens("It isn't.")
     (('5', 'euro', 'not', '5', 'percent'), ('3', 'may', 'at', '13:00'), ('it', 'is', 'not'))
     """
-    plain = _VALUE.sub(_respell, digits(normalize(text))).replace("n't", " not")
+    plain = _VERSION.sub("", digits(normalize(text)))
+    plain = _VALUE.sub(_respell, plain).replace("n't", " not")
     return tuple(_UNITS.get(word, word) for word in words(plain))
 
 
 def _respell(match: re.Match[str]) -> str:
-    value = _value(match)
+    value = _read_value(match)
     if value.kind == "number":
-        unit = match["unit"] or ""
+        unit, amount = match["unit"] or "", value.key[0]
         rest = match[0][match.end("unit" if unit else "number") - match.start() :]
-        return " ".join(
-            [
-                match["number"].replace(" ", ""),
-                _UNITS.get(match["sign"], ""),
-                _UNITS.get(unit, unit),
-                rest,
-            ]
-        )
+        # "36.00" is "36".
+        whole = isinstance(amount, float) and amount.is_integer()
+        number = str(int(cast(float, amount))) if whole else str(amount)
+        return " ".join([number, _UNITS.get(match["sign"], ""), _UNITS.get(unit, unit), rest])
     if value.kind == "time":
         hour, minute, half = cast(tuple[int, int, str | None], value.key)
         return f"{hour + 12 * (half == 'p') if half else hour or 12}:{minute:02}"
@@ -219,10 +295,36 @@ def polarity(sentence: str) -> bool:
     >>> polarity("It must not be oiled."), polarity("No, it is open."), polarity("Not only then.")
     (False, True, True)
     """
-    return not any(map(is_negation, words(_NO_NEGATION.sub(" ", normalize(sentence)))))
+    return not any(map(is_negation, words(without_stance(sentence))))
+
+
+def without_stance(sentence: str) -> str:
+    """The sentence, normalized, without what looks like a negation and denies nothing."""
+    return _NO_NEGATION.sub(" ", normalize(sentence))
+
+
+@lru_cache(maxsize=2_000)
+def denied(text: str) -> frozenset[str]:
+    """The stems that negations are about, the first content word after each.
+
+    >>> sorted(denied("Bags that are not claimed go to a shop, and dogs may not enter."))
+    ['claim', 'enter']
+    """
+    found = set()
+    for clause in CLAUSES.split(text):
+        said = tokens(clause)
+        for place in (n for n, word in enumerate(said) if is_negation(word)):
+            found |= {*[stem(w) for w in said[place + 1 :] if stem(w) in content(clause)][:1]}
+    return frozenset(found)
 
 
 def _value(match: re.Match[str]) -> Value:
+    text, (start, end) = match.string, match.span()
+    bound = _bound(text[max(0, start - 80) : start], text[end : end + 80])
+    return replace(_read_value(match), bound=bound)
+
+
+def _read_value(match: re.Match[str]) -> Value:
     got = {name.rstrip("12345"): part for name, part in match.groupdict().items() if part}
     if "number" in got:
         return _number(got, match[0].strip())
@@ -239,7 +341,8 @@ def _value(match: re.Match[str]) -> Value:
 
 def _number(got: dict[str, str], text: str) -> Value:
     unit = _UNITS.get(got.get("sign") or got.get("unit", ""), "")
-    rates = [_UNITS[word] for word in got.get("rate", "").split() if unit and word in _UNITS]
+    said = ["second" if word == "s" else word for word in got.get("rate", "").split()]
+    rates = [_UNITS[word] for word in said if unit and word in _UNITS]
     plain = got["number"].replace(" ", "")
     if "," in plain and "." in plain:  # 1.200,50: only the last of the two starts the decimals
         plain = plain.replace(min(",.", key=plain.rindex), "")
@@ -259,7 +362,8 @@ def _names(text: str) -> Iterator[Value]:
                 continue
             kept = [part for part in parts if not _is_common(part.lower())]
             if kept:
-                yield Value("name", tuple(map(str.lower, kept)), text=" ".join(kept))
+                key = tuple(stem(part.lower()) for part in kept)  # an Owner, two Owners
+                yield Value("name", key, text=" ".join(kept))
 
 
 def _is_common(word: str) -> bool:

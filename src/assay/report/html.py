@@ -228,7 +228,10 @@ class JudgedDocuments:
 
         reference = self.dataset.answers.get(row.query_id) if self.dataset else None
         facts = reference.facts if reference else ()
-        stated = {fact.text for fact in stated_facts(row.answer or "", facts)}
+        stated = {
+            fact.text
+            for fact in stated_facts(row.answer or "", facts, [row.reference_answer or ""])
+        }
         known = {fact.text for fact in facts}
         return [(text, text in stated if text in known else None) for text in row.facts]
 
