@@ -19,7 +19,12 @@ from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, ou
 from assay.data.dataset import Dataset
 from assay.evaluation.answers.evaluate import AnswerResults
 from assay.evaluation.answers.judging import Verdict, answer_statistic
-from assay.evaluation.answers.poisoning import poison_columns, poison_findings, poison_report
+from assay.evaluation.answers.poisoning import (
+    poison_columns,
+    poison_findings,
+    poison_outcomes,
+    poison_report,
+)
 from assay.evaluation.gates import figure_calibration
 from assay.llm.prompt import load_prompt
 from assay.metrics.answer_values import AnswerDiagnosis, AnswerFinding, DiagnosisReport
@@ -115,6 +120,7 @@ class AnswerReport:
         self._results = results
         self._dataset = dataset
         self._config = config
+        self._poison = poison_outcomes(results.poison or ())
         measured = measure_results(cases, results)
         self._scores = {name: each for name, each in measured.items() if name not in skip}
 
@@ -194,7 +200,7 @@ class AnswerReport:
             "differences": case_differences(case),
             "reasons": reasons,
             "nuggets": results.nuggets and list(results.nuggets.assigned.get(query_id, ())),
-            "poison": results.poison.outcomes.get(query_id) if results.poison else None,
+            "poison": self._poison.get(query_id),
         }
 
     def _invented(self) -> ViolationCount:
@@ -285,7 +291,7 @@ class AnswerReport:
             skip=list(self._skip),
             further=[contradicted_check(support)] if support and support.flagged else (),
         )
-        found = [*poison_findings(self._results.poison), *found]
+        found = [*poison_findings(self._results.poison or ()), *found]
         if number := self._results.context_ignored:
             words = f"all {number} questions that were asked again got the same answer from every "
             ignored = AnswerFinding(

@@ -40,7 +40,7 @@ from assay.evaluation.answers.nugget_scores import (
     nuggets_by_judge,
     nuggets_by_rules,
 )
-from assay.evaluation.answers.poisoning import PoisonRun, run_poison
+from assay.evaluation.answers.poisoning import PoisonedAnswer, run_poison
 from assay.evaluation.calling import unless_stopped
 from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather_for
@@ -75,7 +75,7 @@ class AnswerResults:
     controls: JudgeControls | None = None
     unfit: str | None = None
     criteria: Sequence[RatedCriterion] = ()
-    poison: PoisonRun | None = None
+    poison: Sequence[PoisonedAnswer] | None = None
     nuggets: NuggetFindings | None = None
     support: ModelFaithfulness | None = None
 
