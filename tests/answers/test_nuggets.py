@@ -89,7 +89,7 @@ def test_rules_tell_the_facts_of_the_notes_from_those_of_other_questions() -> No
             others.append(assign_by_rules(question, other, fact.text).worst)
     order = ("SUPPORT", "PARTIAL", "NONE")  # as docs/answers.md says
     assert [own.count(each) for each in order] == [165, 16, 2]
-    assert [others.count(each) for each in order] == [0, 2, 181]
+    assert [others.count(each) for each in order] == [0, 0, 183]
 
 
 def test_a_judge_assigns_batches_in_both_orders() -> None:
@@ -133,7 +133,7 @@ def test_an_answer_that_declines_costs_no_call() -> None:
 def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
     label: str, failure: str
 ) -> None:
-    nuggets = {"What?": ["Tea"], "Who?": ["Fish"], "Where?": ["Moon"]}
+    nuggets = [("What?", "Tea"), ("Who?", "Fish"), ("Where?", "Moon")]
     found = asyncio.run(ask_nugget_controls(Judge(Model(lambda _f, _a: label)), nuggets, 5))
     assert found is not None
     assert failure in (found.failure or "")

@@ -80,7 +80,7 @@ def test_a_run_says_which_nuggets_its_answers_state(nuggets: Path, tmp_path: Pat
     assert answers.statistics["nugget_recall"].n == 2  # the third question has no nugget
     found = answers.nuggets
     assert found is not None
-    assert (found.nuggets, found.vital, found.vital_supported) == (3, 2, 1)
+    assert (found.nuggets, found.vital) == (3, 2)
     assert found.makers == {"model": 2, "human": 1}
     assert found.made == "2 by model, 1 by human"
     assert "2 by model" in answers.statistics["nugget_recall"].how
@@ -125,11 +125,8 @@ def test_facts_that_cannot_be_used_are_refused_before_the_first_call(
         assay.evaluate(agent, DATA, references="n.jsonl", out=out)
     with pytest.raises(DataError, match="no question of data set 'notes'"):
         assay.evaluate(agent, "notes", answers=True, references=nuggets, out=out)
-    nuggets.write_text(nuggets.read_text().replace("vital", "okay"))
-    with pytest.raises(UsageError, match=r"needs vital nuggets, and .* has none"):
-        evaluate(nuggets, tmp_path, gates="nugget_recall_vital>=0.5")
     nuggets.write_text(json.dumps({**LINES[0], "nuggets": []}) + "\n" + json.dumps(LINES[1]))
-    with pytest.raises(DataError, match="none of the 1 questions has a nugget"):
+    with pytest.raises(DataError, match="none of 1 questions has a nugget"):
         evaluate(nuggets, tmp_path, num_queries=1, seed=1)
     assert not out.exists()
 
@@ -150,7 +147,7 @@ def test_a_judge_assigns_where_there_is_one(
     assert run.report.answers is not None
     found = run.report.answers.nuggets
     assert found is not None
-    assert (found.judged, found.supported, found.flip_rate) == (True, 1, 0)
+    assert found.flip_rate == 0
     assert "judge openai:j" in found.assigned_by
     assert run.report.answers.metrics["nugget_recall"] == 0.25
 

@@ -5,9 +5,10 @@ RAG track with the AutoNuggetizer framework"): each nugget is supported, partly 
 the shares of supported nuggets are the metrics.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from assay.answers.differences import differences
+from assay.answers.faithfulness import Held
 from assay.answers.judge import Judge, Judgment, ruled
 from assay.answers.judge_controls import (
     NEAR_MISSES,
@@ -19,7 +20,7 @@ from assay.answers.judge_controls import (
 from assay.answers.outcome import taken_back
 from assay.answers.references import Nugget
 from assay.answers.statements import CLAUSE, abstained
-from assay.answers.values import polarity, tokens
+from assay.answers.values import polarity
 from assay.llm.prompt import delimited, delimiter_code, load_prompt, numbered
 from assay.metrics.answer_values import JudgeControls, NuggetAssignment
 from assay.net.gather import gather
@@ -47,7 +48,7 @@ def assignment(nugget: Nugget, judgment: Judgment) -> NuggetAssignment:
 
 
 def assign_by_rules(question: str, answer: str | None, nugget: str) -> Judgment:
-    """Whether two neighboring sentences of an answer have a nugget's words and numbers.
+    """Whether two neighboring sentences of an answer have a nugget's words and figures.
 
     Words of the question count as said. What a rule shows to be denied ("not", another number, an
     opposite) is not stated. A statement in other words is not recognized.
@@ -56,32 +57,21 @@ def assign_by_rules(question: str, answer: str | None, nugget: str) -> Judgment:
     if answer is None or abstained(answer):
         return none
     said = sentences(answer[:_MAX_ANSWER])
-    needed = (_stems(nugget) - _stems(question)) or _stems(nugget)
-    best, where = "NONE", ""
-    for place in range(len(said)):
-        window = " ".join(said[place : place + 2])
-        found = _found(needed, _stems(window))
-        if SUPPORT.index(found) > SUPPORT.index(best):
-            best, where = found, window
-    if best == "NONE" or taken_back(said):
+    needed = {*stems(nugget)} - {*stems(question)} or {*stems(nugget)}
+    pairs = [" ".join(said[place : place + 2]) for place in range(len(said))]
+    nearest = max(pairs, key=lambda pair: len(needed.intersection(stems(pair))), default="")
+    share = len(needed.intersection(stems(nearest))) / max(1, len(needed))
+    if share < PARTIAL_SHARE or taken_back(said):
         return none
-    others = differences(nugget, {where: "the answer"})
-    clauses = [part for part in CLAUSE.split(where) if _stems(part) & needed]
+    clauses = [part for part in CLAUSE.split(nearest) if needed.intersection(stems(part))]
     denied = polarity(nugget) and clauses and not any(map(polarity, clauses))
-    differs = denied or any(each.kind != "polarity" for each in others)
-    return none if differs else ruled(best, SUPPORT)
-
-
-def _found(needed: set[str], held: set[str]) -> str:
-    figures = {word for word in needed if any(map(str.isdigit, word))}
-    share = len(needed & held) / len(needed) if needed else 0.0
-    if share >= SUPPORT_SHARE and figures <= held:
-        return "SUPPORT"
-    return "PARTIAL" if share >= PARTIAL_SHARE and (not figures or figures & held) else "NONE"
-
-
-def _stems(text: str) -> set[str]:
-    return set(stems(" ".join(tokens(text))))
+    others = differences(nugget, {nearest: "the answer"})
+    if denied or any(each.kind != "polarity" for each in others):
+        return none
+    figures, missing = (Held([question, each]).foreign(nugget) for each in ("", nearest))
+    if missing and missing == figures:
+        return none
+    return ruled("SUPPORT" if share >= SUPPORT_SHARE and not missing else "PARTIAL", SUPPORT)
 
 
 async def assign_by_judge(
@@ -151,10 +141,9 @@ def nugget_scores(assigned: Sequence[NuggetAssignment]) -> dict[str, float]:
 
 
 async def ask_nugget_controls(
-    judge: Judge, nuggets: Mapping[str, Sequence[str]], number: int
+    judge: Judge, known: Sequence[tuple[str, str]], number: int
 ) -> JudgeControls | None:
-    """Each nugget as its own answer, changed, and against another's; `nuggets` by question."""
-    known = [(question, each[0]) for question, each in nuggets.items() if each]
+    """Facts as their own answers, changed, and against others'; `known` are questions with one."""
     pairs = control_pairs(known, number)
 
     async def ask(pair: ControlPair) -> Judgment:

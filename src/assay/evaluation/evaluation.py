@@ -62,7 +62,7 @@ from assay.targets.target_kinds import TARGET_KINDS, parse_target
 if TYPE_CHECKING:
     from assay.answers.criteria import Criterion
     from assay.evaluation.answers.evaluate import AnswerResults
-    from assay.evaluation.answers.nugget_scores import NuggetSet
+    from assay.evaluation.answers.nugget_scores import Nuggets
     from assay.evaluation.gates import ReferenceRun
     from assay.evaluation.recorder import SearchRecorder
     from assay.evaluation.reporting import RightByTrial
@@ -169,7 +169,7 @@ class Evaluation:
     baseline_of: str | None = None  # the name of the run that this one is compared with
     criteria: "Sequence[Criterion]" = ()  # read before the first call: they may change meanwhile
     reference: "ReferenceRun | None" = None  # the earlier run that gates compare with
-    nuggets: "NuggetSet | None" = None  # what the answers should state
+    nuggets: "Nuggets | None" = None  # what the answers should state
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
@@ -203,9 +203,9 @@ class Evaluation:
             criteria = read_criteria(Path(config.criteria))
         nuggets = None
         if config.nuggets:
-            from assay.evaluation.answers.nugget_scores import NuggetSet
+            from assay.evaluation.answers.nugget_scores import nuggets_of_dataset
 
-            nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset, queries, gates)
+            nuggets = nuggets_of_dataset(Path(config.nuggets), dataset, queries)
         return cls(config, dataset, queries, gates, criteria=criteria, nuggets=nuggets)
 
     @property

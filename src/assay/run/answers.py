@@ -110,18 +110,13 @@ class ViolationCount(StoredModel):
 class NuggetsReport(StoredModel):
     """Which nuggets were used, who made them, who assigned them to the answers."""
 
-    file: str
     fingerprint: str
     questions: int
     nuggets: int
     vital: int
-    vital_supported: int
-    supported: int
-    partial: int
     undecided: int = 0
     makers: dict[str, int] = Field(default={})
     assigned_by: str
-    judged: bool = False
     flip_rate: float | None = None
     controls: JudgeControls | None = None
     calibration: str | None = None
@@ -135,10 +130,8 @@ class NuggetsReport(StoredModel):
     def words(self) -> list[str]:
         """What a reader of the figures has to know, in a few phrases."""
         vital = f", {self.vital:,} of them vital" if self.vital else ", none of them vital"
-        stated = f"; of the vital ones {self.vital_supported:,}" if self.vital else ""
         phrases = [
             f"{self.nuggets:,} for {self.questions:,} questions{vital}: {self.made}",
-            f"stated {self.supported:,}, in part {self.partial:,}{stated}",
             f"assigned by {self.assigned_by}",
         ]
         if self.undecided:

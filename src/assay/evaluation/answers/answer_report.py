@@ -150,7 +150,7 @@ class AnswerReport:
             criteria=[rated.record() for rated in results.criteria],
             findings=self._findings,
             poison=poison_report(poison, config.seed, private=config.private) if poison else None,
-            nuggets=results.nuggets.report() if results.nuggets else None,
+            nuggets=results.nuggets.report if results.nuggets else None,
             undecided=self._undecided,
             without_reference=self._without_reference(),
         )
@@ -245,7 +245,7 @@ class AnswerReport:
 
     def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
         results, seed = self._results, self._config.seed
-        nuggets = results.nuggets.report() if results.nuggets else None
+        nuggets = results.nuggets.report if results.nuggets else None
         for name, column in self._scores.items():
             if not column:
                 continue

@@ -36,7 +36,7 @@ from assay.evaluation.answers.judging import (
 )
 from assay.evaluation.answers.nugget_scores import (
     NuggetFindings,
-    NuggetSet,
+    Nuggets,
     nuggets_by_judge,
     nuggets_by_rules,
 )
@@ -91,7 +91,7 @@ class AnswerResults:
         return self.verdicts.get(case.query_id, Verdict(None))
 
 
-def results_by_rules(cases: Sequence[AnswerCase], facts: NuggetSet | None) -> AnswerResults:
+def results_by_rules(cases: Sequence[AnswerCase], facts: Nuggets | None) -> AnswerResults:
     """What is known without any model: key facts and values decide what is right."""
     nuggets = None if facts is None else nuggets_by_rules(cases, facts)
     verdicts = {case.query_id: Verdict(correct(case)) for case in cases}
@@ -103,7 +103,7 @@ async def evaluate_answers(
     judge: Judge | None,
     asker: CounterfactualRunner,
     *,
-    nuggets: NuggetSet | None = None,
+    nuggets: Nuggets | None = None,
     criteria: Sequence[Criterion] = (),
 ) -> AnswerResults:
     """Judge the answers of a complete run; without a judge, key facts decide what is right.
@@ -138,7 +138,7 @@ async def evaluate_answers(
 async def _stages(
     results: AnswerResults,
     asker: CounterfactualRunner,
-    facts: NuggetSet | None,
+    facts: Nuggets | None,
     criteria: Sequence[Criterion],
 ) -> AsyncIterator[AnswerResults]:
     """What is known after each stage; the first that fails ends them."""

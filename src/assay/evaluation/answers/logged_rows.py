@@ -22,7 +22,7 @@ from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.answers.cases import cites_without_ids, logged_case
 from assay.evaluation.answers.evaluate import evaluate_answers
 from assay.evaluation.answers.judging import open_judge
-from assay.evaluation.answers.nugget_scores import NuggetSet
+from assay.evaluation.answers.nugget_scores import nuggets_of_log
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import (
     Gate,
@@ -170,7 +170,7 @@ async def score_rows(
     require_calibrated(gates, config, asked)
     nuggets = None
     if config.nuggets:
-        nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases, gates)
+        nuggets = nuggets_of_log(Path(config.nuggets), log.cases)
     documents = {name: each for case in log.cases for name, each in case.documents.items()}
     dataset = Dataset("log", documents, {}, {})
     async with open_judge(config, provider) as judge:
