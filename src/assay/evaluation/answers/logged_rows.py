@@ -47,15 +47,18 @@ if TYPE_CHECKING:
 _SHOWN = 20  # rows that were refused
 # No ceiling: how many contexts the application asked for is not known.
 LOG_TOP_K = 1000
-_OF_CITATIONS = ("citation_precision", "citation_recall", "multi_hop_coverage", "cites-nothing")
-_OF_CONTEXTS = (
-    "faithfulness",
-    "judged_faithfulness",
-    "model_faithfulness",
-    "context_precision",
-    "context_recall",
-    "nothing-shown",
-)
+_METRICS_OF = {
+    "contexts": (
+        "faithfulness",
+        "judged_faithfulness",
+        "model_faithfulness",
+        "context_precision",
+        "context_recall",
+        "nothing-shown",
+    ),
+    "citations": ("citation_precision", "citation_recall", "multi_hop_coverage", "cites-nothing"),
+    "references": ("abstention", "attempted"),
+}
 
 
 @dataclass(frozen=True)
@@ -159,13 +162,7 @@ async def score_rows(
     """The same over rows that are read already, with the settings of a run for the judge."""
     gates = [_gate(text, config) for text in config.gates]
     criteria = read_criteria(Path(config.criteria)) if config.criteria else []
-    log = _Log()
-    log.read(read_logged(rows, columns))
-    if not log.cases:
-        if not log.refused:
-            raise DataError("there are no rows to score; in a file of traces, none has a question")
-        first = f"; the first: {log.skipped[0]}" if log.skipped else ""
-        raise DataError(f"no row could be scored: {log.refused} were refused{first}")
+    log = _read(read_logged(rows, columns))
     asked = [case.question for case in log.cases]
     require_calibrated(gates, config, asked)
     nuggets = None
@@ -180,7 +177,10 @@ async def score_rows(
         )
     report = AnswerReport(log.cases, results, dataset, config, skip=log.unknown)
     section = report.section()
-    section = section.model_copy(update=log.corrections(section.note))
+    note = "; ".join(filter(None, (section.note, log.note))) or None
+    section = section.model_copy(update={"note": note})
+    if not any(case.answerable and case.needed for case in log.cases):
+        section = section.model_copy(update={"diagnosis": None})
     checked = [
         with_calibration(check_answer_gate(gate, section), gate, config, asked) for gate in gates
     ]
@@ -205,68 +205,53 @@ def _gate(text: str, config: RunConfig) -> Gate:
     return gate
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Log:
     """The rows as cases, and what is known of all of them together."""
 
-    cases: list[AnswerCase] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    refused: int = 0
-    cites: bool = False
-    unresolved: int = 0
-    has_contexts: bool = False
-    says_answerable: bool = False
-
-    def read(self, rows: Iterable[LoggedAnswer | DataError]) -> None:
-        seen: set[str] = set()
-        for number, row in enumerate(rows, start=1):
-            if isinstance(row, DataError):
-                self.refused += 1
-                if self.refused <= _SHOWN:
-                    self.skipped.append(str(row))
-                continue
-            query_id = row.id if row.id not in seen else f"{row.id}@{number}"
-            seen.add(query_id)
-            case = logged_case(row, query_id)
-            if cites_without_ids(row):
-                self.unresolved += 1
-            else:
-                self.cites |= row.citations is not None or bool(case.citations)
-            self.has_contexts |= bool(case.documents)
-            self.says_answerable |= row.answerable is not None or bool(row.reference)
-            self.cases.append(case)
-        if self.unresolved and not any(case.citations for case in self.cases):
-            self.cites = False
-        if self.refused > len(self.skipped):
-            self.skipped.append(f"and {self.refused - len(self.skipped):,} more rows")
+    cases: list[AnswerCase]
+    skipped: list[str]
+    unresolved: int  # rows whose citations no context has
+    has: Mapping[str, bool]
 
     @property
     def unknown(self) -> set[str]:
         """Metrics and checks of what no row has: an application that never cites has no citation
         precision of 0, but none.
         """
-        return {
-            *(() if self.cites else _OF_CITATIONS),
-            *(() if self.has_contexts else _OF_CONTEXTS),
-            *(() if self.says_answerable else ("abstention", "attempted")),
-        }
+        return {name for what, names in _METRICS_OF.items() if not self.has[what] for name in names}
 
-    def corrections(self, note: str | None) -> dict[str, object]:
-        """What a report of logged rows, which has this note, says otherwise than that of a run."""
-        changes: dict[str, object] = {}
-        if not any(case.answerable and case.needed for case in self.cases):
-            changes["diagnosis"] = None
-        notes = [note] if note else []
-        if self.unresolved:
-            notes.append(
-                f"{self.unresolved} rows cite ids, but their contexts have none: these citations "
-                'are not measured; give contexts as {"id": ..., "text": ...}'
-            )
-        logged = {
-            "contexts": self.has_contexts,
-            "citations": self.cites or self.unresolved,
-            "references": self.says_answerable,
-        }
-        if missing := " and ".join(what for what, there in logged.items() if not there):
-            notes.append(f"no row has {missing}: the metrics that need them are left out")
-        return {**changes, "note": "; ".join(notes) or None}
+    @property
+    def note(self) -> str:
+        """What was not measured, and why."""
+        missing = [what for what, there in self.has.items() if not there]
+        if not self.unresolved:
+            without = f"no row has {' and '.join(missing)}: the metrics that need them are left out"
+            return without if missing else ""
+        return (
+            f"{self.unresolved} rows cite ids, but their contexts have none: these citations are "
+            'not measured; give contexts as {"id": ..., "text": ...}'
+        )
+
+
+def _read(found: Iterable[LoggedAnswer | DataError]) -> _Log:
+    read = list(found)
+    skipped = [str(each) for each in read if isinstance(each, DataError)]
+    rows = [each for each in read if isinstance(each, LoggedAnswer)]
+    if not rows:
+        refused = f"{len(skipped)} were refused; the first: {skipped[0]}" if skipped else "none"
+        raise DataError(f"no row could be scored: {refused}")
+    by_id: dict[str, LoggedAnswer] = {}
+    for number, row in enumerate(rows, start=1):
+        by_id[f"{row.id}@{number}" if row.id in by_id else row.id] = row
+    cases = [logged_case(row, query_id) for query_id, row in by_id.items()]
+    unresolved = sum(map(cites_without_ids, rows))
+    cites = not unresolved and any(row.citations is not None for row in rows)
+    has = {
+        "contexts": any(case.documents for case in cases),
+        "citations": cites or any(case.citations for case in cases),
+        "references": any(row.answerable is not None or row.reference for row in rows),
+    }
+    if len(skipped) > _SHOWN:
+        skipped[_SHOWN:] = [f"and {len(skipped) - _SHOWN:,} more rows"]
+    return _Log(cases, skipped, unresolved, has)
