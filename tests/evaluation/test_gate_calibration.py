@@ -116,10 +116,10 @@ def test_a_calibrated_judge_passes_and_its_agreement_is_told(server: ModelServer
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({}, {"judge": "openai:other"}, "the file has one of openai:m"),
+        ({}, {"judge": "openai:other"}, "there is no calibration of it"),
         ({}, {"votes": 4}, "other prompts or another number of votes"),
         ({"number": 12}, {}, "only 12 labels are about this data, at least 30 are needed"),
-        ({"question": "Elsewhere?"}, {}, "none of its 40 labels is about a question of this data"),
+        ({"question": "Elsewhere?"}, {}, "only 0 labels are about this data"),
     ],
 )
 def test_a_calibration_of_something_else_is_none(
@@ -199,10 +199,10 @@ def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None
     asked = ("correctness", "m", 2, ("p",), questions)
     status = calibration_status([record], *asked)
     assert not status.calibrated
-    assert "its kappa, 0.00, may be as low as -0.20, and at least 0.6 is needed" in status.words
+    assert "the lower bound of its kappa is -0.20, at least 0.6 is needed" in status.words
     assert calibration_status([replace(record, kappa=0.8, kappa_low=0.6)], *asked).calibrated
     earlier = replace(record, kappa=0.8, kappa_low=None)
-    assert "has no kappa" in calibration_status([earlier], *asked).words
+    assert "its kappa is unknown" in calibration_status([earlier], *asked).words
     add_record(tmp_path / "c.jsonl", record)
     add_record(tmp_path / "c.jsonl", replace(record, kappa=0.4))  # in place of the first
     assert [each.kappa for each in read_calibrations(tmp_path / "c.jsonl")] == [0.4]

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Any
@@ -191,31 +190,25 @@ def read_labels(path: Path, levels: tuple[str, ...], needs: str = "") -> list[La
 
 def _labeled_row(record: Record, levels: tuple[str, ...], needs: str) -> LabeledRow:
     fields = record.fields
-    for key in ("question", "answer", *filter(None, [needs])):
+    for key in filter(None, ("question", "answer", needs)):
         if key not in fields:
-            raise record.refusal(f"has no {key!r}, which the judge needs; add it")
+            record.fail(f"has no {key!r}, which the judge needs; add it")
     contexts: Any = fields.get("contexts") or []
     if not isinstance(contexts, list) or not all(isinstance(each, str) for each in contexts):
-        raise record.refusal(f"'contexts' must be a list of texts, got {short_repr(contexts)}")
+        record.fail(f"'contexts' must be a list of texts, got {short_repr(contexts)}")
     label = fields.get("label")
+    word = None if label is None else str(label).strip().upper()
+    if word not in (None, *levels):
+        known = ", ".join(levels).lower()
+        record.fail(f"a label is one of {known}; got {short_repr(label)}")
     return LabeledRow(
         record.text("question"),
         record.text("answer"),
-        None if label is None else _level(record, label, levels),
+        word,
         record.text("reference") or None,
         tuple(contexts),
         record.text("nugget"),
     )
-
-
-def _level(record: Record, value: Any, levels: Sequence[str]) -> str:
-    word = str(value).strip().upper()
-    if len(levels) == 2:
-        word = {"TRUE": levels[1], "FALSE": levels[0]}.get(word, word)
-    if word not in levels:
-        known = ", ".join(levels).lower()
-        raise record.refusal(f"a label is one of {known}; got {short_repr(value)}")
-    return word
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +230,6 @@ class CalibrationRecord:
     kappa_low: _Share | None = None
     bias: _Share = 0.0
     created: str = ""
-    assay: str = ""
 
     @classmethod
     def of(
@@ -262,7 +254,6 @@ class CalibrationRecord:
             bias=found.bias,
             questions=dict(Counter(map(question_hash, questions))),
             created=datetime.now(UTC).date().isoformat(),
-            assay=version("agent-assay"),
         )
 
     def labels_on(self, questions: Collection[str]) -> int:
@@ -294,12 +285,8 @@ def read_calibrations(path: Path) -> list[CalibrationRecord]:
         try:
             found.append(TypeAdapter(CalibrationRecord).validate_python(record.fields))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise record.refusal(
-                f"is not a calibration record ({short_repr(where)}: {first['msg']}); write it "
-                "with: assay judge calibrate --out"
-            ) from None
+            where = short_repr(error.errors()[0]["loc"])
+            record.fail(f"is not a calibration record: {where}; write it with judge calibrate")
     return found
 
 
@@ -321,34 +308,28 @@ def calibration_status(
     questions: Collection[str],
 ) -> CalibrationStatus:
     """Whether one of the `known` records is about this kind, judge, prompts and data."""
-    of_kind = [each for each in known if each.kind == kind]
-    same = [each for each in of_kind if each.judge == judge]
+    same = [each for each in known if (each.kind, each.judge) == (kind, judge)]
     fitting = [each for each in same if (each.votes, each.prompts) == (votes, tuple(prompts))]
-    if not of_kind:
-        why = "there is no calibration; make one with assay judge calibrate --out"
-    elif not same:
-        why = f"the file has one of {', '.join(dict.fromkeys(each.judge for each in of_kind))}"
+    labels = fitting[-1].labels_on(questions) if fitting else 0
+    low = fitting[-1].kappa_low if fitting else None
+    if not same:
+        why = "there is no calibration of it; make one with assay judge calibrate --out"
     elif not fitting:
         why = "its calibration was made with other prompts or another number of votes"
+    elif labels < MIN_LABELS:
+        why = f"only {labels} labels are about this data, at least {MIN_LABELS} are needed"
+    elif low is None or low < MIN_KAPPA:
+        known_low = "unknown" if low is None else f"{low:.2f}"
+        why = (
+            f"the lower bound of its kappa is {known_low}, at least {MIN_KAPPA} is needed; label "
+            "more answers, or choose another model"
+        )
     else:
         record = fitting[-1]
-        labels, kappa, low = record.labels_on(questions), record.kappa, record.kappa_low
-        if not labels:
-            why = f"none of its {record.labelled} labels is about a question of this data"
-        elif labels < MIN_LABELS:
-            why = f"only {labels} labels are about this data, at least {MIN_LABELS} are needed"
-        elif kappa is None or low is None:
-            why = "its calibration has no kappa; label right and wrong answers, calibrate again"
-        elif low < MIN_KAPPA:
-            why = (
-                f"its kappa, {kappa:.2f}, may be as low as {low:.2f}, and at least {MIN_KAPPA} is "
-                "needed; label more answers, or choose another model"
-            )
-        else:
-            words = (
-                f"the judge {judge} was calibrated on {labels} labels of this data: agreement "
-                f"{record.agreement:.2f}, kappa {kappa:.2f} (at least {low:.2f})"
-            )
-            return CalibrationStatus(True, words, record.bias)
+        words = (
+            f"the judge {judge} was calibrated on {labels} labels of this data: agreement "
+            f"{record.agreement:.2f}, kappa {record.kappa:.2f} (at least {low:.2f})"
+        )
+        return CalibrationStatus(True, words, record.bias)
     words = f"the judge {judge} was not calibrated on this data for {kind}: {why}"
     return CalibrationStatus(False, words)

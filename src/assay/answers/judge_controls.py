@@ -11,12 +11,12 @@ many of those right gives figures that are too high.
     controls.failure  # None, or why this judge is not believed
 """
 
-import math
 import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from assay.answers.checks import binomial_tail
 from assay.answers.judge import Judgment, quote_unreadable
 from assay.answers.statements import abstained
 from assay.metrics.answer_values import JudgeControls
@@ -68,7 +68,7 @@ async def ask_controls(
     if failure is None:
         asked = len(near_misses)
         believed = sum(each.verdict is True for each in await gather(map(ask, near_misses)))
-        if believed > max_believed(asked):
+        if binomial_tail(believed, asked, TOLERATED_NEAR_MISSES) < _SIGNIFICANCE:
             failure = (
                 f"the judge failed its self-test: it accepted {believed} of {asked} correct texts "
                 "with one number, name or negation changed"
@@ -80,20 +80,8 @@ async def ask_controls(
         different_right=sum(right[False]),
         altered=asked,
         altered_believed=believed,
-        alterable=asked,
         failure=failure and f"{failure}; {_REMEDY}",
     )
-
-
-def max_believed(asked: int) -> int:
-    """The most near misses that a judge which lets 8% of them through would accept (p = 0.05)."""
-    rate, chance, accepted = TOLERATED_NEAR_MISSES, 0.0, 0
-    while accepted < asked:
-        chance += math.comb(asked, accepted) * rate**accepted * (1 - rate) ** (asked - accepted)
-        if chance >= 1 - _SIGNIFICANCE:
-            break
-        accepted += 1
-    return accepted
 
 
 def control_pairs(references: Sequence[tuple[str, str]], number: int) -> list[ControlPair]:

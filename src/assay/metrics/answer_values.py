@@ -142,8 +142,8 @@ class DiagnosisReport(StoredModel):
 
 class JudgeControls(StoredModel):
     """What a judge said about references against themselves (`same`), against others, and with one
-    thing changed (`altered`; `alterable` is how many could be made, None if that was not tried).
-    `failure` says why this judge is not believed; a report does not keep it.
+    thing changed (`altered`). `failure` says why this judge is not believed; a report does not
+    keep it.
     """
 
     same: int
@@ -152,25 +152,16 @@ class JudgeControls(StoredModel):
     different_right: int
     altered: int = 0
     altered_believed: int = 0
-    alterable: int | None = None
     failure: str | None = Field(default=None, exclude=True)
 
     @property
     def words(self) -> str:
         """How many were judged rightly."""
         right = self.same_right + self.different_right + self.altered - self.altered_believed
-        return f"{right} of {self.same + self.different + self.altered} controls right"
-
-    @property
-    def untested(self) -> str | None:
-        """What the controls cannot show, if too few references could be altered."""
-        if self.alterable is None or self.alterable > 1:
-            return None
-        few = "no reference" if not self.alterable else "only one reference"
-        return (
-            f"the judge was not tested on references with one thing changed, because {few} has a "
-            "number, unit, name or negation to change: a judge that only compares words would pass"
-        )
+        asked = self.same + self.different + self.altered
+        # A judge that only compares words would pass all the others.
+        untested = "" if self.altered > 1 else f", {self.altered} of them with one thing changed"
+        return f"{right} of {asked} controls right{untested}"
 
 
 class NuggetAssignment(StoredModel):

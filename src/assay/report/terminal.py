@@ -408,8 +408,6 @@ def judge_words(judge: "JudgeRecord") -> Iterator[str]:
         yield f"contradicts itself on {percent(judge.flip_rate)}"
     if judge.controls:
         yield judge.controls.words
-        if judge.controls.untested:
-            yield judge.controls.untested
     if judge.undecided:
         yield f"undecided on {counted(judge.undecided, 'question')}"
     if judge.unparseable_votes:

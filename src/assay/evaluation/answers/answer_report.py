@@ -338,7 +338,7 @@ class AnswerReport:
         """None if no question is decided, or if a judge was to decide and did not finish."""
         if not self._results.verdicts:
             return None
-        report = summarize_diagnoses(
+        return summarize_diagnoses(
             self._cases,
             self._diagnoses,
             self._results.counterfactuals,
@@ -346,11 +346,6 @@ class AnswerReport:
             tried=self._config.counterfactuals or not self._config.target,  # a log: nobody to ask
             why_undecided=self._undecided.why if self._undecided else "",
         )
-        controls = self._results.controls
-        if report is None or controls is None or not (untested := controls.untested):
-            return report
-        sentence = f"{report.sentence} {untested[0].upper()}{untested[1:]}."
-        return report.model_copy(update={"sentence": sentence})
 
     def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:
         if (found := self._results.counterfactuals) is None:
