@@ -369,8 +369,6 @@ def answer_lines(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         yield "outcomes", ", ".join(ended)
     for criterion in answers.criteria:
         said = []
-        if level := criterion.one_level:
-            said.append(f"every answer got {level}, which does not distinguish them")
         if criterion.differing:
             part = percent(criterion.differing / criterion.rated)
             said.append(f"position flips: {part}")

@@ -152,14 +152,6 @@ class CriterionRecord(StoredModel):
     rated: int
     undecided: int
     differing: int  # answers whose votes differ
-    counts: dict[str, int]  # votes by level
-    lowest: list[str] = Field(default=[])  # the questions with the lowest ratings
-
-    @property
-    def one_level(self) -> str | None:
-        """The level that every answer got, which tells no answer from another; else None."""
-        given = [level for level, number in self.counts.items() if number]
-        return given[0] if len(given) == 1 and self.rated >= 5 else None
 
 
 class UndecidedAnswers(StoredModel):

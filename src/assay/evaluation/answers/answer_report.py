@@ -87,7 +87,7 @@ def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Colu
 def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
     """What a verdict says in figures; an undecided judge does not make an answer correct."""
     found: dict[str, float] = {}
-    if verdict.correct is not None or verdict.judgment is not None:
+    if verdict.decidable:
         found["correctness"] = float(verdict.correct is True)
         wrong = verdict.correct is False and case.attempted
         found["truthfulness"] = float(verdict.correct is True) - wrong
@@ -157,11 +157,25 @@ class AnswerReport:
 
     def rows(self) -> Iterable[AnswerRow]:
         """One row for each question, with the values of all metrics that cover it."""
-        rated = {each.criterion.metric: each.values for each in self._results.criteria}
-        columns = {**self._scores, **rated}
+        results = self._results
+        rated = {each.criterion.metric: each for each in results.criteria}
+        columns = self._scores | {name: each.values for name, each in rated.items()}
         for case in self._cases:
-            query_id = case.query_id
-            figures = {name: by[query_id] for name, by in columns.items() if query_id in by}
+            query_id, verdict = case.query_id, results.verdict_of(case)
+            judgment, length = verdict.judgment, case.answer_length
+            tried = asdict((results.counterfactuals or {}).get(query_id, NOT_TRIED))
+            votes = judgment.votes if judgment and not judgment.by_rule else ()
+            reasons = {name: each.ratings[query_id].reason for name, each in rated.items()}
+            some = {  # only some rows have these
+                "votes": [(vote or "unparseable").lower() for vote in votes],
+                "diagnosis": self._diagnoses.get(query_id),
+                "answer_length": length if length > MAX_ANSWER else None,
+                "counterfactuals": {name: each for name, each in tried.items() if each is not None},
+                "differences": case_differences(case),
+                "reasons": {name: each for name, each in reasons.items() if each},
+                "nuggets": results.nuggets and results.nuggets.assigned.get(query_id),
+                "poison": self._poison.get(query_id),
+            }
             row = AnswerRow.model_construct(
                 None,
                 query_id=query_id,
@@ -173,35 +187,11 @@ class AnswerReport:
                 reference_answer=case.reference.answer or None,
                 facts=[fact.text for fact in case.reference.facts],
                 needed_docs=sorted(case.needed),
-                correct=self._results.verdict_of(case).correct,
-                **{name: each for name, each in self._optional(case).items() if each},
-                **figures,
+                correct=verdict.correct,
+                **{name: each for name, each in some.items() if each},
+                **{name: by[query_id] for name, by in columns.items() if query_id in by},
             )
             yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
-
-    def _optional(self, case: AnswerCase) -> dict[str, object]:
-        """What only some rows have."""
-        query_id, results = case.query_id, self._results
-        judgment = results.verdict_of(case).judgment
-        tried = asdict((results.counterfactuals or {}).get(query_id, NOT_TRIED))
-        asked = judgment is not None and not judgment.by_rule
-        reasons = {
-            rated.criterion.metric: rated.ratings[query_id].reason
-            for rated in results.criteria
-            if rated.ratings[query_id].reason
-        }
-        return {
-            "votes": [(each or "unparseable").lower() for each in judgment.votes]
-            if judgment and asked
-            else None,
-            "diagnosis": self._diagnoses.get(query_id),
-            "answer_length": case.answer_length if case.answer_length > MAX_ANSWER else None,
-            "counterfactuals": {name: each for name, each in tried.items() if each is not None},
-            "differences": case_differences(case),
-            "reasons": reasons,
-            "nuggets": results.nuggets and list(results.nuggets.assigned.get(query_id, ())),
-            "poison": self._poison.get(query_id),
-        }
 
     def _invented(self) -> ViolationCount:
         """Citations of documents that do not exist; in a log, of contexts that its row lacks."""
@@ -266,20 +256,12 @@ class AnswerReport:
     @cached_property
     def _undecided(self) -> UndecidedAnswers | None:
         """The questions that there is nothing to decide by, if the judge finished."""
-        known = {case.query_id: self._results.verdict_of(case) for case in self._cases}
-        left = [
-            case
-            for case in self._cases
-            if known[case.query_id].correct is None and known[case.query_id].judgment is None
-        ]
+        left = [case for case in self._cases if not self._results.verdict_of(case).decidable]
         if self._results.trouble or not left:
             return None
-        no_facts = sum(case.reference.answer != "" for case in left)
-        where = "answers.jsonl" if self._dataset.queries else "the rows"
-        lacking = f"the references have no key facts or values; add --judge, or facts in {where}"
-        why = lacking if no_facts else "there is no reference answer"
-        if 0 < no_facts < len(left):
-            why = f"for {no_facts} of them {lacking}; for the others there is no reference answer"
+        why = "there is no reference answer"
+        if any(case.reference.answer != "" for case in left):
+            why = "the references have no key facts or values; add --judge, or facts"
         return UndecidedAnswers(number=len(left), of=len(self._cases), why=why)
 
     @cached_property

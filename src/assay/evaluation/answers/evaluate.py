@@ -15,7 +15,7 @@ from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.answers.entailment import ModelFaithfulness, measure_support, open_entailment
 from assay.answers.judge import Judge, Judgment, UnreliableJudge, unreliable
 from assay.answers.outcome import correct
-from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
+from assay.errors import BudgetExceeded, ProviderError
 from assay.evaluation.answers.asking_again import (
     Context,
     CounterfactualRunner,
@@ -26,7 +26,6 @@ from assay.evaluation.answers.asking_again import (
 from assay.evaluation.answers.judging import (
     RatedCriterion,
     Verdict,
-    believed_ratings,
     check_controls,
     check_support,
     drop_injected_verdicts,
@@ -46,10 +45,6 @@ from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather_for
 from assay.targets.protocol import context_taker
 
-_CONTEXT_IGNORED = (
-    "the agent ignored the documents that it was given, so asking again shows nothing: "
-    "failures are diagnosed from this run alone"
-)
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
 
 
@@ -83,8 +78,10 @@ class AnswerResults:
     def right(self) -> dict[str, bool | None]:
         """Whether each answer is right; None if nobody could decide."""
         found = {case.query_id: self.verdict_of(case) for case in self.cases}
-        decided = {name: each.correct is not None or each.undecided for name, each in found.items()}
-        return {name: found[name].correct is True if decided[name] else None for name in found}
+        return {
+            query_id: each.correct is True if each.decidable else None
+            for query_id, each in found.items()
+        }
 
     def verdict_of(self, case: AnswerCase) -> Verdict:
         """What is known about an answer; nothing if it was not judged."""
@@ -121,10 +118,8 @@ async def evaluate_answers(
     except BudgetExceeded as error:
         trouble = str(error)
     except ProviderError as error:
-        more = ", or allow more with --judge-set timeout=S"
-        trouble = f"{error}{more if error.kind is ProviderFailure.TIMEOUT else ''}"
-        if asker.config.private:  # the message may quote what the service said
-            trouble = f"the judge failed: {error.kind}"
+        # The message may quote what the service said.
+        trouble = f"the judge failed: {error.kind}" if asker.config.private else str(error)
     except UnreliableJudge as error:
         trouble, results = str(error), replace(results, verdicts={}, note=None)
     except TargetLost:
@@ -156,9 +151,8 @@ async def _stages(
             results = step
             yield step
         if criteria:
-            rated = await rate_answers(judge, criteria, cases, config, progress)
-            believed, doubt = believed_ratings(rated)
-            results = replace(results, criteria=believed, trouble=doubt)
+            rated, doubt = await rate_answers(judge, criteria, cases, config, progress)
+            results = replace(results, criteria=rated, trouble=doubt)
             yield results
         if facts is not None:
             nuggets = await nuggets_by_judge(judge, cases, facts, asker)
@@ -225,7 +219,6 @@ async def _ask_again(
         for case, verdict in zip(again, verdicts, strict=True):
             before = found.get(case.query_id, NOT_TRIED)
             found[case.query_id] = replace(before, **{_FIELDS[context]: verdict})
-    if found and not differs:
-        note = "; ".join(filter(None, (results.note, _CONTEXT_IGNORED)))
-        return replace(results, context_ignored=len(found), note=note)
+    if found and not differs:  # asking again shows nothing
+        return replace(results, context_ignored=len(found))
     return replace(results, counterfactuals=found)

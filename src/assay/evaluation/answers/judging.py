@@ -1,6 +1,5 @@
 """The judge of a run: which model it is, whether its verdicts can be believed, and its verdicts."""
 
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ from assay.run.answers import AnswerStatistic, CriterionRecord
 from assay.run.config import RunConfig
 from assay.run.folder import JudgeLog
 
-_LOWEST = 5
 # A wrong answer about another subject: nothing that is put after it can make it right.
 _WRONG = ("Which bird nests on the tower of the lighthouse?", UNRELATED)
 _WRONG_REFERENCE = "A pair of kestrels nests on the tower."
@@ -50,9 +48,9 @@ class Verdict:
     unread: bool = False
 
     @property
-    def undecided(self) -> bool:
-        """Whether a judge was asked and had no majority."""
-        return self.judgment is not None and self.correct is None
+    def decidable(self) -> bool:
+        """Whether something could decide, also if a judge had no majority."""
+        return self.correct is not None or self.judgment is not None
 
 
 @asynccontextmanager
@@ -187,12 +185,11 @@ def answer_statistic(summary: SampleSummary, ceiling: float | None, how: str) ->
 
 @dataclass(frozen=True)
 class RatedCriterion:
-    """The ratings by one criterion, by query id; `doubt` is why they are not believed."""
+    """The ratings by one criterion, by query id."""
 
     criterion: Criterion
     judge: str
     ratings: Mapping[str, Judgment]
-    doubt: str | None = None
 
     @property
     def values(self) -> dict[str, float]:
@@ -208,10 +205,7 @@ class RatedCriterion:
 
     def record(self) -> CriterionRecord:
         """What was asked, and how steadily the judge rated by it."""
-        asked = {query_id: each for query_id, each in self.ratings.items() if each.votes}
-        votes = Counter(vote for each in asked.values() for vote in each.votes)
-        decided = {name: each.value for name, each in asked.items() if each.value is not None}
-        lowest = sorted(decided, key=lambda query_id: decided[query_id])
+        asked = [each for each in self.ratings.values() if each.votes]
         return CriterionRecord(
             name=self.criterion.name,
             text=self.criterion.text,
@@ -219,10 +213,8 @@ class RatedCriterion:
             fingerprint=self.criterion.fingerprint,
             judge=self.judge,
             rated=len(asked),
-            undecided=len(asked) - len(decided),
-            differing=sum(len({*each.votes}) > 1 for each in asked.values()),
-            counts={level: votes[level] for level in self.criterion.levels},
-            lowest=[each for each in lowest if decided[each] != 1.0][:_LOWEST],
+            undecided=sum(each.value is None for each in asked),
+            differing=sum(len({*each.votes}) > 1 for each in asked),
         )
 
 
@@ -232,9 +224,9 @@ async def rate_answers(
     cases: Sequence[AnswerCase],
     config: RunConfig,
     progress: Progress = silent,
-) -> list[RatedCriterion]:
-    """Rate every answer by every criterion whose controls the judge passes."""
-    found = []
+) -> tuple[list[RatedCriterion], str | None]:
+    """The ratings of every answer by the criteria that the judge can rate by; why not by others."""
+    believed, doubts = [], []
     for criterion in criteria:
 
         async def rate(case: AnswerCase, criterion: Criterion = criterion) -> Judgment:
@@ -245,18 +237,12 @@ async def rate_answers(
 
         tested = config.judge_set.controls > 0
         doubt = await criterion_failure(judge, criterion) if tested else None
-        ratings: dict[str, Judgment] = {}
         if doubt is None:
             rated = await gather_for(cases, rate, "rating answers", progress)
-            ratings = {case.query_id: each for case, each in zip(cases, rated, strict=True)}
             doubt = unreliable(rated, max_flips=config.judge_set.max_flips)
-        found.append(RatedCriterion(criterion, judge.name, ratings, doubt))
-    return found
-
-
-def believed_ratings(
-    rated: Sequence[RatedCriterion],
-) -> tuple[list[RatedCriterion], str | None]:
-    """The criteria whose ratings are believed, and why others are not."""
-    doubts = [f"criterion {each.criterion.name!r}: {each.doubt}" for each in rated if each.doubt]
-    return [each for each in rated if not each.doubt], "; ".join(doubts) or None
+        if doubt is None:
+            ratings = {case.query_id: each for case, each in zip(cases, rated, strict=True)}
+            believed.append(RatedCriterion(criterion, judge.name, ratings))
+        else:
+            doubts.append(f"criterion {criterion.name!r}: {doubt}")
+    return believed, "; ".join(doubts) or None
