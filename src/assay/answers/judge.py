@@ -157,18 +157,16 @@ def flip_rate(judgments: Sequence[Judgment]) -> float | None:
 
 
 def quote_unreadable(judgments: Iterable[Judgment]) -> str:
-    """`: it replied 'Yes.' where TRUE or FALSE alone was expected`; empty if there is no reply."""
+    """`: it replied 'Yes.'`, the first reply that is no vote; empty if there is none."""
     unread = (
-        (" ".join(reply.split()), each.levels)
+        " ".join(reply.split())
         for each in judgments
         for vote, reply in zip(each.votes, each.replies, strict=False)
         if vote is None and reply is not None
     )
-    said, levels = next(unread, ("", ()))
-    if not levels or is_private():  # a reply may repeat the answer
-        return ""
-    cut = f"{said[:_QUOTED]}…" if len(said) > _QUOTED else said
-    return f": it replied {cut!r} where {' or '.join(reversed(levels))} alone was expected"
+    said = next(unread, None)
+    # A reply may repeat the answer.
+    return "" if said is None or is_private() else f": it replied {said[:_QUOTED]!r}"
 
 
 def unreliable(
@@ -180,17 +178,15 @@ def unreliable(
     asked = [each for each in judgments if not each.by_rule]
     mute = sum(None in each.orders and not each.flipped for each in asked)
     if 2 * mute > len(asked):
-        quoted = quote_unreadable(asked)
+        what = f"the judge gave no verdict for {mute} of {len(asked)} {things}"
+        return f"{what}{quote_unreadable(asked)}; choose another model"
+    flips = flip_rate(asked) or 0.0
+    if flips > max_flips:
+        repeated = sum(len(each.votes) > 1 for each in asked)
+        what = f"{round(flips * repeated)} of {repeated} {things} ({100 * flips:.0f}%)"
         return (
-            f"the judge gave no verdict for {mute} of {len(asked)} {things}{quoted}; "
-            "choose another model"
-        )
-    repeated = [each.flipped for each in asked if len(each.votes) > 1]
-    if sum(repeated) > max_flips * len(repeated):
-        return (
-            f"the judge contradicted itself about {sum(repeated)} of {len(repeated)} {things} "
-            f"({100 * sum(repeated) / len(repeated):.0f}%) when texts were swapped; at most "
-            f"{100 * max_flips:g}% are accepted"
+            f"the judge contradicted itself about {what} when texts were swapped; "
+            f"at most {100 * max_flips:g}% are accepted"
         )
     return None
 
@@ -306,11 +302,7 @@ class Judge:
         if self._record is not None:
             self._record(
                 JudgeCall(
-                    query_id=self._query_id,
-                    kind=kind,
-                    prompt=prompt,
-                    reply=reply,
-                    verdict=verdict,
+                    query_id=self._query_id, kind=kind, prompt=prompt, reply=reply, verdict=verdict
                 )
             )
 

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -164,18 +163,13 @@ def write_references(path: Path, references: Sequence[Reference], *, text: bool 
 
 
 def read_references(path: Path) -> list[Reference]:
-    """The records of a file as they are; `DataError` if one is wrong, or an id is there twice."""
+    """The records of a file as they are; `DataError` if one is wrong, or a query is there twice."""
     found: dict[str, Reference] = {}
-    ids: set[str] = set()
     for place, fields in _entries(path):
-        reference = parse_reference(fields, path, place)
-        own = [fact.id for fact in reference.facts]
-        twice = [each for n, each in enumerate(own) if each in ids or each in own[:n]]
-        if reference.query_id in found or twice:
-            what = f"the id {twice[0]!r}" if twice else f"query {reference.query_id!r}"
-            raise DataError(f"{place}: {what} is there twice; rename one", file=path)
-        ids.update(own)
-        found[reference.query_id] = reference
+        reference = _parse_reference(fields, path, place)
+        if found.setdefault(reference.query_id, reference) is not reference:
+            what = f"query {reference.query_id!r} is there twice; delete one"
+            raise DataError(f"{place}: {what}", file=path)
     return list(found.values())
 
 
@@ -189,34 +183,30 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
             if line.strip():
                 yield f"line {number}", parse_json(line)
     except (OSError, orjson.JSONDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"not valid JSON: {error}"
-        raise DataError(f"cannot be read: {why}; {_REMEDY}", file=path) from None
+        what = "cannot be read" if isinstance(error, OSError) else "is not valid JSON"
+        raise DataError(f"{what}: {error}; {_REMEDY}", file=path) from None
 
 
-def parse_reference(fields: Any, path: Path, place: str) -> Reference:
-    """One record; `DataError` says in which `place` of the file something is wrong."""
+def _parse_reference(fields: Any, path: Path, place: str) -> Reference:
     if not isinstance(fields, dict):
         raise DataError(f"{place} must be an object, got {short_repr(fields)}", file=path)
     given = {_KEYS.get(key, key): value for key, value in fields.items() if value is not None}
     facts = given.get("facts", [])
     if isinstance(facts, list) and all(isinstance(each, dict) for each in facts):
         edited = "human" if given.get("provenance") else "unknown"
-        given["facts"] = [_with_maker(each, edited) for each in facts]
         # Facts that a person added need no id.
-        taken = {each.get("id") for each in facts}
-        for number, each in enumerate(given["facts"], start=1):
-            names = (f"{given.get('query_id')}.{n}" for n in count(number))
-            each["id"] = each.get("id") or next(name for name in names if name not in taken)
-            taken.add(each["id"])
+        given["facts"] = [
+            {"id": f"{given.get('query_id')}.{number}"} | _with_maker(each, edited)
+            for number, each in enumerate(facts, start=1)
+        ]
     try:
         return _REFERENCE.validate_python(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "it"
+        where = ".".join(map(str, first["loc"]))
         what = first["msg"].removeprefix("Value error, ")
-        raise DataError(
-            f"{place}: {where}: {what}, got {short_repr(first['input'])}", file=path
-        ) from None
+        got = short_repr(first["input"])
+        raise DataError(f"{place}: {where}: {what}, got {got}", file=path) from None
 
 
 def _with_maker(fact: JsonObject, edited: str) -> JsonObject:
@@ -254,11 +244,8 @@ def load_references(path: Path, dataset: Dataset) -> dict[str, Reference]:
     known = {each.query_id: each for each in references if each.query_id in dataset.queries}
     if not known:
         origin = next((each.provenance.get("dataset") for each in references), None)
-        made = f", which was made for {origin!r}," if origin else ""
-        first = f" begins with query {references[0].query_id!r}" if references else " is empty"
-        raise DataError(
-            f"has no question of data set {dataset.name!r}: this file{made}{first}", file=path
-        )
+        made = f"; it was made for {origin!r}" if origin else ""
+        raise DataError(f"has no question of data set {dataset.name!r}{made}", file=path)
     for each in known.values():
         _require_same_data(each, dataset.queries[each.query_id], dataset, path)
     return {query_id: _with_text(each, dataset, path) for query_id, each in known.items()}
@@ -266,11 +253,9 @@ def load_references(path: Path, dataset: Dataset) -> dict[str, Reference]:
 
 def _require_same_data(reference: Reference, query: Query, dataset: Dataset, path: Path) -> None:
     if reference.query and reference.query.split() != query.text.split():
-        raise DataError(
-            f"query {query.id!r} is {short_repr(reference.query)} here and "
-            f"{short_repr(query.text)} in {dataset.name!r}: references for other questions",
-            file=path,
-        )
+        said, asked = short_repr(reference.query), short_repr(query.text)
+        what = f"query {query.id!r} is {said} here and {asked} in {dataset.name!r}"
+        raise DataError(f"{what}: references for other questions", file=path)
     if not dataset.documents:
         return
     held = {doc_id for fact in reference.facts for doc_id in fact.documents}

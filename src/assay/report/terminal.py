@@ -349,8 +349,6 @@ def answer_lines(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     if answers.unanswerable:
         asked += f"; {count(answers.unanswerable)} have no answer in the documents"
     yield "questions", asked
-    if answers.not_asked:
-        yield "", answers.not_asked
     if right := answers.statistics.get("correctness"):
         yield "right if", right.how
         if answers.undecided and not answers.diagnosis:  # whose sentence says the same

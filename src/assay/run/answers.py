@@ -163,10 +163,8 @@ class UndecidedAnswers(StoredModel):
 
     @property
     def words(self) -> str:
-        """`3 of 10 questions are undecided: WHY`."""
-        are = "is" if self.of == 1 else "are"
-        number, of = f"{self.number:,}", f"{self.of:,}"
-        return f"{number} of {of} question{'s' * (self.of != 1)} {are} undecided: {self.why}"
+        """`3 of 10 questions undecided: WHY`."""
+        return f"{self.number:,} of {self.of:,} questions undecided: {self.why}"
 
 
 class AnswersReport(StoredModel):
@@ -191,12 +189,3 @@ class AnswersReport(StoredModel):
     nuggets: NuggetsReport | None = None
     criteria: list[CriterionRecord] = Field(default=[])
     undecided: UndecidedAnswers | None = None
-    without_reference: int = 0  # not asked, because others have a reference answer
-
-    @property
-    def not_asked(self) -> str | None:
-        """Message about questions that were left out, because they have no reference."""
-        if not (number := self.without_reference):
-            return None
-        more = f"{number:,} more question{'s are' if number > 1 else ' is'} not asked"
-        return f"{more}: no reference answer; write it, or tag it unanswerable"

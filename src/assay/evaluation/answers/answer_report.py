@@ -130,6 +130,7 @@ class AnswerReport:
         statistics = dict(self._statistics())
         for rated in results.criteria:
             statistics[rated.criterion.metric] = rated.statistic(config.seed)
+        notes = (results.note, self._not_asked, self._language_note)
         poison, ended = results.poison, Counter(map(outcome, self._cases))
         decided = ended.total() > ended[Outcome.UNDECIDED]
         return AnswersReport(
@@ -145,14 +146,13 @@ class AnswerReport:
             counterfactuals=self._counterfactuals(),
             invented_citations=self._invented(),
             trouble=results.trouble,
-            note="; ".join(filter(None, (results.note, self._language_note))) or None,
+            note="; ".join(filter(None, notes)) or None,
             outcomes={str(each): ended[each] for each in Outcome} if decided else {},
             criteria=[rated.record() for rated in results.criteria],
             findings=self._findings,
             poison=poison_report(poison, config.seed, private=config.private) if poison else None,
             nuggets=results.nuggets.report if results.nuggets else None,
             undecided=self._undecided,
-            without_reference=self._without_reference(),
         )
 
     def rows(self) -> Iterable[AnswerRow]:
@@ -205,12 +205,18 @@ class AnswerReport:
         ]
         return ViolationCount(ids=len(found), examples=found[:3])
 
-    def _without_reference(self) -> int:
+    @property
+    def _not_asked(self) -> str | None:
         """How many questions of the split are not asked, because only others have a reference."""
         dataset, config = self._dataset, self._config
         if not dataset.answers or config.ground_truth:  # a file of references says what is asked
-            return 0
-        return sum(name not in dataset.answers for name in dataset.judgments.get(config.split, {}))
+            return None
+        asked = dataset.judgments.get(config.split, {})
+        number = sum(name not in dataset.answers for name in asked)
+        words = (
+            "more questions are not asked: no reference answer; write it, or tag it unanswerable"
+        )
+        return f"{number:,} {words}" if number else None
 
     @property
     def _language_note(self) -> str | None:
