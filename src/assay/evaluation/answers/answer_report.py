@@ -18,7 +18,7 @@ from assay.answers.judge import flip_rate
 from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, outcome
 from assay.data.dataset import Dataset
 from assay.evaluation.answers.evaluate import AnswerResults
-from assay.evaluation.answers.judging import Verdict, answer_statistic
+from assay.evaluation.answers.judging import Verdict
 from assay.evaluation.answers.poisoning import (
     poison_columns,
     poison_findings,
@@ -35,7 +35,7 @@ from assay.metrics.figures import (
     NUGGET_METRICS,
     TRUTHFULNESS_BOUNDS,
 )
-from assay.metrics.statistics import SCORES, summarize
+from assay.metrics.statistics import SCORES, below, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
     AnswersReport,
@@ -81,7 +81,7 @@ def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Colu
         columns["model_faithfulness"] = dict(results.support.values)
     if results.poison is not None:
         columns |= poison_columns(results.poison)
-    return columns
+    return columns | {rated.criterion.metric: rated.values for rated in results.criteria}
 
 
 def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
@@ -127,9 +127,7 @@ class AnswerReport:
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
         results, config = self._results, self._config
-        statistics = dict(self._statistics())
-        for rated in results.criteria:
-            statistics[rated.criterion.metric] = rated.statistic(config.seed)
+        statistics = self._statistics()
         notes = (results.note, self._not_asked, self._language_note)
         poison, ended = results.poison, Counter(map(outcome, self._cases))
         decided = ended.total() > ended[Outcome.UNDECIDED]
@@ -159,7 +157,6 @@ class AnswerReport:
         """One row for each question, with the values of all metrics that cover it."""
         results = self._results
         rated = {each.criterion.metric: each for each in results.criteria}
-        columns = self._scores | {name: each.values for name, each in rated.items()}
         for case in self._cases:
             query_id, verdict = case.query_id, results.verdict_of(case)
             judgment, length = verdict.judgment, case.answer_length
@@ -189,7 +186,7 @@ class AnswerReport:
                 needed_docs=sorted(case.needed),
                 correct=verdict.correct,
                 **{name: each for name, each in some.items() if each},
-                **{name: by[query_id] for name, by in columns.items() if query_id in by},
+                **{name: by[query_id] for name, by in self._scores.items() if query_id in by},
             )
             yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
 
@@ -239,9 +236,11 @@ class AnswerReport:
             return BY_FACTS
         return BY_VALUES if any(case.reference.answer for case in self._cases) else BY_DECLINING
 
-    def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
+    def _statistics(self) -> dict[str, AnswerStatistic]:
         results, seed = self._results, self._config.seed
         nuggets = results.nuggets.report if results.nuggets else None
+        rated = {each.criterion.metric: each.how for each in results.criteria}
+        found: dict[str, AnswerStatistic] = {}
         for name, column in self._scores.items():
             if not column:
                 continue
@@ -252,12 +251,24 @@ class AnswerReport:
             if (metric := ANSWER_METRICS.get(name)) is not None:
                 covered = [case for case in self._cases if case.query_id in column]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
-            how = self._correctness_by if name == "correctness" else ANSWER_METRIC_WORDS[name]
-            if name in NUGGET_METRICS and nuggets:
+            how = rated.get(name) or ANSWER_METRIC_WORDS[name]
+            if name == "correctness":
+                how = self._correctness_by
+            elif name in NUGGET_METRICS and nuggets:
                 how = f"{how}; {nuggets.made}; assigned by {nuggets.assigned_by}"
             elif name in MODEL_METRICS and results.support:
                 how = f"{how}, by {results.support.words}"
-            yield name, answer_statistic(summary, ceiling, how)
+            found[name] = AnswerStatistic(
+                n=summary.n,
+                mean=summary.mean,
+                low=summary.low,
+                high=below(summary.high, 1.0 if ceiling is None else ceiling),
+                median=summary.median,
+                std=summary.std,
+                ceiling=ceiling,
+                how=how,
+            )
+        return found
 
     @cached_property
     def _undecided(self) -> UndecidedAnswers | None:

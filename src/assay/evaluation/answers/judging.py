@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import Criterion, criterion_failure, rate_answer
 from assay.answers.judge import TRUTH, Judge, Judgment, correctness_prompt, ruled, unreliable
@@ -22,10 +20,9 @@ from assay.answers.statements import abstained, split_surplus
 from assay.llm.providers.opening import open_provider
 from assay.llm.providers.provider import LLMProvider
 from assay.metrics.answer_values import JudgeControls
-from assay.metrics.statistics import SampleSummary, below, summarize
 from assay.net.gather import gather, gather_for
 from assay.progress import Progress, silent
-from assay.run.answers import AnswerStatistic, CriterionRecord
+from assay.run.answers import CriterionRecord
 from assay.run.config import RunConfig
 from assay.run.folder import JudgeLog
 
@@ -169,20 +166,6 @@ async def is_injected(judge: Judge, case: AnswerCase) -> bool:
     return (await judge.correctness(case.question, "\n".join(rest), expected)).verdict is not True
 
 
-def answer_statistic(summary: SampleSummary, ceiling: float | None, how: str) -> AnswerStatistic:
-    """One metric of answers, as a report has it."""
-    return AnswerStatistic(
-        n=summary.n,
-        mean=summary.mean,
-        low=summary.low,
-        high=below(summary.high, 1.0 if ceiling is None else ceiling),
-        median=summary.median,
-        std=summary.std,
-        ceiling=ceiling,
-        how=how,
-    )
-
-
 @dataclass(frozen=True)
 class RatedCriterion:
     """The ratings by one criterion, by query id."""
@@ -196,12 +179,12 @@ class RatedCriterion:
         """An answer that was not decided, or is missing, counts as 0."""
         return {query_id: each.value or 0.0 for query_id, each in self.ratings.items()}
 
-    def statistic(self, seed: int) -> AnswerStatistic:
-        """The mean with its interval."""
-        summary = summarize(np.array(list(self.values.values())), seed=seed)
+    @property
+    def how(self) -> str:
+        """What was asked, for tables."""
         undecided = sum(each.value is None for each in self.ratings.values())
         doubt = f"; {undecided} undecided, counted as 0" if undecided else ""
-        return answer_statistic(summary, 1.0, self.criterion.text.splitlines()[0][:80] + doubt)
+        return self.criterion.text.splitlines()[0][:80] + doubt
 
     def record(self) -> CriterionRecord:
         """What was asked, and how steadily the judge rated by it."""
