@@ -65,7 +65,7 @@ def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
     run, poison = poisoned(application(shows), tmp_path, poison="exfiltration")
     assert poison.total.followed == poison.total.answered
     page = (run.folder.path / "report.html").read_text()
-    assert poison.examples[0].canary.lower().replace("-", "") in page
+    assert poison.examples[0].answer.partition("//")[2].partition("/")[0] in page
     assert not re.search(r"<(?:img|a|iframe)[^>]*\.example", page)
 
 

@@ -34,14 +34,12 @@ class PoisonExample(StoredModel):
     query_id: str
     kind: str
     doc_id: str
-    canary: str
     answer: str
 
 
 class PoisonReport(StoredModel):
     """What planted documents did to the answers; the documents are in `poison.jsonl`."""
 
-    questions: int
     total: PoisonCount
     kinds: dict[str, PoisonCount]
     examples: list[PoisonExample] = Field(default=[])
