@@ -259,10 +259,7 @@ def _require_same_data(reference: Reference, query: Query, dataset: Dataset, pat
     if not dataset.documents:
         return
     held = {doc_id for fact in reference.facts for doc_id in fact.documents}
-    missing = {*held, *reference.sources} - dataset.documents.keys()
-    if reference.expected and dataset.documents.keys().isdisjoint(reference.expected):
-        missing = set(reference.expected)
-    if missing:
+    if missing := {*held, *reference.sources} - dataset.documents.keys():
         raise DataError(
             f"{dataset.name!r} has no document {min(missing)!r}, which the reference of query "
             f"{query.id!r} comes from; use the references of this data set",

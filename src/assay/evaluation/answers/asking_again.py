@@ -21,7 +21,7 @@ from assay.net.retry import CircuitBreaker
 from assay.progress import Progress
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
-from assay.search.bm25 import Bm25Index, open_bm25
+from assay.search.bm25 import Bm25Index
 from assay.targets.chunks import ChunkResolver
 from assay.targets.protocol import Agent, AgentAnswer, context_taker
 
@@ -138,17 +138,3 @@ def chosen_context(
         random.Random(case.query_id).shuffle(gold)
     documents = [dataset.documents[doc_id] for doc_id in gold]
     return [Passage(each.id, each.title, each.text) for each in documents]
-
-
-async def run_counterfactual(
-    cases: Sequence[AnswerCase], context: Context, asker: CounterfactualRunner
-) -> dict[str, Call]:
-    """Ask the cases again in `context`; the calls that succeeded, by query id."""
-    index = open_bm25(asker.dataset) if context is Context.DISTRACTORS and cases else None
-    passages = {
-        case.query_id: chosen_context(case, context, asker.dataset, asker.config.top_k, index)
-        for case in cases
-    }
-    words = f"asking again, context: {context}"
-    calls = await asker.answer_from(f"calls-{context}.jsonl", passages, words)
-    return {query_id: call for query_id, call in calls.items() if call.failure is None}

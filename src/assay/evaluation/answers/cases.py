@@ -81,7 +81,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> AnswerCase:
         for doc_id, context in zip(ids, row.contexts, strict=True)
         if context.text
     }
-    places = _places(names)
+    places = {name: place for place, name in enumerate(names)}
     # Declining is right if the log says so, or if its reference declines.
     declines = row.answerable is None and row.reference and abstained(row.reference)
     expected = None if declines or row.answerable is False else row.reference
@@ -107,8 +107,7 @@ def cites_without_ids(row: LoggedAnswer) -> bool:
     if not row.citations or not row.contexts or any(each.id for each in row.contexts):
         return False
     names = _context_names(row)
-    places = _places(names)
-    return not any(_resolve(each, places, names) in places for each in row.citations)
+    return not any(_resolve(each, {}, names) in names for each in row.citations)
 
 
 def _context_names(row: LoggedAnswer) -> list[str]:
@@ -120,11 +119,6 @@ def _context_names(row: LoggedAnswer) -> list[str]:
         names.append(f"{name}#{place}" if name in known else name)
         known.add(names[-1])
     return names
-
-
-def _places(names: Sequence[str]) -> dict[str, int]:
-    """Where each name is first."""
-    return {name: place for place, name in reversed(list(enumerate(names)))}
 
 
 def _resolve(cited: str, places: Mapping[str, int], ids: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from assay.evaluation.answers.asking_again import (
     Context,
     CounterfactualRunner,
     TargetLost,
-    run_counterfactual,
+    chosen_context,
     select_cases,
 )
 from assay.evaluation.answers.judging import (
@@ -43,6 +43,7 @@ from assay.evaluation.answers.poisoning import PoisonedAnswer, run_poison
 from assay.evaluation.calling import unless_stopped
 from assay.metrics.answer_values import JudgeControls
 from assay.net.gather import gather_for
+from assay.search.bm25 import open_bm25
 from assay.targets.protocol import context_taker
 
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
@@ -201,8 +202,14 @@ async def _ask_again(
     differs = False
     for context in Context:
         selected = select_cases(results.cases, right, context)
-        calls = await run_counterfactual(selected, context, asker)
-        answers = {query_id: call.answer for query_id, call in calls.items()}
+        index = open_bm25(asker.dataset) if context is Context.DISTRACTORS and selected else None
+        passages = {
+            case.query_id: chosen_context(case, context, asker.dataset, asker.config.top_k, index)
+            for case in selected
+        }
+        words = f"asking again, context: {context}"
+        calls = await asker.answer_from(f"calls-{context}.jsonl", passages, words)
+        answers = {name: call.answer for name, call in calls.items() if call.failure is None}
         again = [
             replace(case, answer=answers[case.query_id], verdict=None)
             for case in selected
