@@ -161,8 +161,8 @@ class UndecidedAnswers(StoredModel):
 
     @property
     def words(self) -> str:
-        """`3 of 10 questions undecided: WHY`."""
-        return f"{self.number:,} of {self.of:,} questions undecided: {self.why}"
+        """`3 of 10 questions are undecided: WHY`."""
+        return f"{self.number:,} of {self.of:,} questions are undecided: {self.why}"
 
 
 class AnswersReport(StoredModel):
