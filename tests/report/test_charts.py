@@ -9,7 +9,7 @@ from tests.run.test_listing import point
 from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.charts import MAX_LABELS, Scale, date_ticks, trend_chart
-from assay.run.listing import COST, LATENCY, RunLine, build_trend
+from assay.run.listing import LATENCY, RunLine, build_trend
 
 DOTS = [(0.1, 0.9, "a <b>", "/q1"), (0.9, 0.1, "c", "/q2"), (0.5, 0.5, "d", "/q3")]
 SCATTER = charts.scatter(DOTS, ("x <i>", "y & z"))
@@ -83,7 +83,7 @@ def test_slow_queries_leave_room_for_the_others() -> None:
 
 
 def points(number: int) -> list[RunLine]:
-    """Two branches, gates, labels, a version of the data in between, latency and cost."""
+    """Two branches, gates, labels, a version of the data in between, and latency."""
     made = []
     for n in range(number):
         line = {
@@ -96,7 +96,6 @@ def points(number: int) -> list[RunLine]:
         values = {
             "ndcg@5": Estimate(0.4 + (n % 50) / 100, 0.3, 0.6),
             LATENCY: Estimate(100.0 + n),
-            COST: Estimate(0.01 * n),
         }
         made.append(point(n, line, values=values, bounds={"ndcg@5": 0.35 if n < 4 else 0.45}))
     return made
@@ -134,7 +133,7 @@ def test_many_runs_are_one_line_few_points_and_at_most_six_labels() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 40])
-@pytest.mark.parametrize("figure", ["ndcg@5", LATENCY, COST])
+@pytest.mark.parametrize("figure", ["ndcg@5", LATENCY])
 def test_any_number_of_runs_can_be_drawn(number: int, figure: str) -> None:
     root = drawn(number, figure)
     assert "nan" not in ElementTree.tostring(root, "unicode")

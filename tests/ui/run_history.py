@@ -23,7 +23,6 @@ def make_history(out: Path) -> Path:
         tiny_dataset(60),
         out=out,
         gates=("ndcg@5>=0.45", "latency_p95_ms<=900"),
-        tags=("cost_usd=0.03",),
     ).folder.path
     moments = [(56 * n, "main", n) for n in range(18)]
     moments += [(420 + 50 * n, "rerank-documents", n) for n in range(12)]

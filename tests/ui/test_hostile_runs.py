@@ -111,7 +111,6 @@ def test_no_text_reaches_a_private_run_by_way_of_another(
 
 def hostile_dates(document: dict[str, Any]) -> None:
     document["started"] = "9999-12-31T23:59:59-23:59"
-    document["tags"] = {"cost_usd": "1e308"}
 
 
 def hostile_gates(document: dict[str, Any]) -> None:

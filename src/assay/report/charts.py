@@ -18,15 +18,12 @@ from assay.report.numbers import (
     count,
     counted,
     difference,
-    dollars,
     duration,
     figure,
     interval,
     moment,
 )
 from assay.run.listing import (
-    COST,
-    JUDGE_COST,
     LATENCY,
     SLOW,
     RunLine,
@@ -51,8 +48,6 @@ _SERIES_ROOM = 190
 _TITLES = {
     LATENCY: "Median latency",
     SLOW: "p95 latency",
-    COST: "Cost of the run",
-    JUDGE_COST: "Cost of the judge",
 }
 
 
@@ -368,7 +363,7 @@ def figure_words(name: str, value: float) -> str:
     """A value of a figure with its unit."""
     if name in (LATENCY, SLOW):
         return duration(value / 1000)
-    return figure(value) if is_score(name) else dollars(value)
+    return figure(value)
 
 
 def run_words(found: RunLine) -> str:
@@ -457,7 +452,7 @@ def _height_scale(trend: TargetTrend, shown: Sequence[TrendSeries]) -> Scale:
 def _axis_words(name: str, value: float) -> str:
     if name in (LATENCY, SLOW):
         return f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s"
-    return f"{value:g}" if is_score(name) else f"${value:g}"
+    return f"{value:g}"
 
 
 _DAY = 86400

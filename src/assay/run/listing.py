@@ -29,9 +29,7 @@ from assay.run.folder import RunFolder
 from assay.run.models import GATE_SHAPE, Report, RunHeader, RunState
 from assay.text import parse_time
 
-# Figures of a run that are not scores. The cost is a tag: only its operator knows what an agent
-# costs.
-LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", "cost_usd", "judge_cost_usd"
+LATENCY, SLOW = "latency_p50_ms", "latency_p95_ms"  # figures of a run that are not scores
 MAX_SCORES = 5000  # queries of a run whose scores are kept: more would make a list large
 _LATEST = 2.0**33  # the year 2242; a foreign header may have a date that no calendar holds
 
@@ -312,13 +310,6 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
     values = {name: Estimate(row.mean, row.low, row.high) for name, row in figures}
     if report.summary.successful_queries:
         values |= {LATENCY: Estimate(latency.p50), SLOW: Estimate(latency.p95)}
-    with suppress(KeyError, ValueError):
-        cost = float(line.tags[COST])
-        if cost >= 0 and not is_extreme(cost):
-            values[COST] = Estimate(cost)
-    spending = answers.judge.spending if answers and answers.judge else None
-    if spending and spending.cost is not None:
-        values[JUDGE_COST] = Estimate(spending.cost)
     bounds = {}
     for gate in report.gates:  # the bound of one that names another run depends on that run
         if found := GATE_SHAPE.fullmatch(gate.gate.strip()):
@@ -459,8 +450,8 @@ class TargetTrend:
 
 
 def is_score(name: str) -> bool:
-    """Whether a figure of a run is a score, and not a time or a cost."""
-    return name not in (LATENCY, SLOW, COST, JUDGE_COST)
+    """Whether a figure of a run is a score, and not a time."""
+    return name not in (LATENCY, SLOW)
 
 
 @cache
@@ -580,7 +571,7 @@ def differing(every: Sequence[Mapping[str, str]]) -> list[str]:
 def _facts(header: RunHeader) -> dict[str, str]:
     found = {"label": _cut(header.label or ""), "branch": _cut(header.repository.branch or "")}
     tags = sorted(header.tags.items())
-    found |= {f"tag {key}": f"{key}={_cut(value)}" for key, value in tags if key != COST}
+    found |= {f"tag {key}": f"{key}={_cut(value)}" for key, value in tags}
     found |= {name: _setting(name, header) for name in _SAMPLE} | described_settings(header)
     found.pop("agent", None)
     track = "" if header.track == "undeclared" else f"{header.track} track"
