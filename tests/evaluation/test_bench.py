@@ -7,16 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from assay.cli.app import app
-from assay.errors import RunError, UsageError
-from assay.evaluation.bench import (
-    SUITES,
-    BenchCell,
-    BenchReport,
-    bench_sentences,
-    find_bench,
-    rank_systems,
-    read_suite,
-)
+from assay.errors import UsageError
+from assay.evaluation.bench import SUITES, find_bench, rank_systems, read_suite
 
 _AGENTS = """
 import os
@@ -69,9 +61,6 @@ def test_every_target_meets_every_data_set(project: Path) -> None:
     ]
     means = [each["mean"] for each in report["cells"] if each["system"] == "good"]
     assert report["systems"][0]["mean"] == pytest.approx(sum(means) / 2)
-    page = next(project.glob("runs/*-bench-mine/bench.html")).read_text()
-    assert ">good<" in page
-    assert "<script" not in page
 
 
 def test_a_run_that_fails_leaves_the_others(project: Path) -> None:
@@ -88,18 +77,16 @@ def test_a_run_that_fails_leaves_the_others(project: Path) -> None:
     assert measured == {"one", "two"}
 
 
-def test_a_bench_is_found_as_a_run_is(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"no bench in .*; create one with: assay bench SUITE"):
+def test_a_bench_is_found_by_path_name_or_as_the_latest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="create one with: assay bench SUITE"):
         find_bench("latest", tmp_path)
     names = "20260101-000000-bench-quick", "20260102-000000-bench-quick"
     for name in names:
         (tmp_path / name).mkdir()
         (tmp_path / name / "suite.toml").touch()
     assert find_bench("latest", tmp_path).name == names[1]
-    assert find_bench("20260101", tmp_path).name == names[0]
+    assert find_bench(names[0], tmp_path).name == names[0]
     assert find_bench(str(tmp_path / names[0]), tmp_path / "elsewhere").name == names[0]
-    with pytest.raises(RunError, match="2 folders are called '2026' under"):
-        find_bench("2026", tmp_path)
 
 
 def test_what_was_measured_is_not_asked_again(project: Path) -> None:
@@ -152,28 +139,3 @@ def test_equal_systems_share_their_ranks() -> None:
     scores = {f"q{n}": n % 2 / 1 for n in range(40)}
     systems = rank_systems({"a": "x", "b": "y"}, ["d"], {("a", "d"): scores, ("b", "d"): scores})
     assert [each.ranks for each in systems] == ["1–2", "1–2"]
-
-
-@pytest.mark.parametrize(
-    ("missing", "words"),
-    [
-        (False, "a is significantly better than every other system."),
-        (True, "a is significantly better than every other system that was measured on every"),
-    ],
-)
-def test_the_best_is_best_of_those_that_were_measured(missing: bool, words: str) -> None:
-    scores = {(name, "d"): dict.fromkeys("abcdefghij", mean) for name, mean in [("a", 1), ("b", 0)]}
-    cells = [BenchCell(system=name, dataset="d", state="complete", mean=0.5) for name in "ab"]
-    targets = {"a": "x", "b": "y"}
-    if missing:
-        targets["c"] = "z"
-        cells.append(BenchCell(system="c", dataset="d"))
-    report = BenchReport(
-        suite="s",
-        metric="ndcg@5",
-        finished="",
-        datasets=["d"],
-        systems=rank_systems(targets, ["d"], scores),
-        cells=cells,
-    )
-    assert next(bench_sentences(report)).startswith(words)

@@ -65,7 +65,7 @@ def bench(
         report = suites.run_suite(planned, folder, out, run_cell, say)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; continue with: {remedy}") from None
-    notes = [f"page: {folder / 'bench.html'}"]
+    notes = [f"results: {folder / 'bench.json'}"]
     exit_code = 0 if report.gates_passed else 1
     if any(cell.state == RunState.INTERRUPTED for cell in report.cells):
         exit_code = 130

@@ -3,12 +3,12 @@
 A suite is a TOML file with the tables [targets], [datasets] and [options]: see `suites/quick.toml`.
 """
 
+import secrets
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,9 @@ from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.metrics.answer_values import StoredModel
 from assay.metrics.metric import Metric, parse_metric
 from assay.metrics.statistics import summarize_strata
-from assay.report.html import render_page
-from assay.report.numbers import counted, duration, figure, interval
+from assay.report.numbers import counted, figure, interval
 from assay.run.config import RunConfig, command_settings, read_option_table
-from assay.run.folder import LATEST, RunFolder, folder_at, list_runs, only_match
+from assay.run.folder import LATEST, RunFolder, folder_at, list_runs
 from assay.run.models import RunState
 
 SUITES = Path(__file__).parent / "suites"
@@ -148,11 +147,6 @@ class BenchSystem(StoredModel):
     high: float | None = None
     ranks: str = ""
 
-    @property
-    def may_be_best(self) -> bool:
-        """Whether no other system is significantly better."""
-        return self.ranks.partition("–")[0] == "1"
-
 
 class BenchReport(StoredModel):
     """`bench.json`: every run of a suite, and the systems in order, the best first."""
@@ -182,7 +176,7 @@ def run_suite(
     run_cell: Callable[[RunConfig, RunFolder | None], Run],
     say: Callable[[str], None],
 ) -> BenchReport:
-    """Run what has not been run, and write `bench.json` and `bench.html` about all of it.
+    """Run what has not been run, and write `bench.json` about all of it.
 
     A target that cannot be reached, or a data set that cannot be loaded, leaves its cells empty
     with the reason; the others are measured. An interrupted run ends the work: the same bench, to
@@ -225,15 +219,6 @@ def run_suite(
         cells=cells,
     )
     atomic_write(folder / "bench.json", report.model_dump_json(indent=2).encode())
-    page = render_page(
-        "bench_page.html",
-        title=f"{report.suite}: {report.metric}",
-        report=report,
-        sentences=list(bench_sentences(report)),
-        latency=lambda cell: duration((cell.latency_p50_ms or 0) / 1000 or None),
-        version=version("agent-assay"),
-    )
-    atomic_write(folder / "bench.html", page.encode())
     return report
 
 
@@ -285,30 +270,25 @@ def rank_systems(
 
 def create_bench(suite: Suite, out: Path) -> Path:
     """A folder for a new bench, with a copy of its suite."""
-    folder = out / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-bench-{suite.name}"
-    try:
-        make_private_folder(folder, exist_ok=False)
-    except FileExistsError:
-        raise UsageError(
-            f"{folder} exists: a bench started in the same second; try again"
-        ) from None
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    folder = out / f"{stamp}-bench-{suite.name}"
+    make_private_folder(folder, exist_ok=False)
     atomic_write(folder / _SUITE_FILE, suite.text.encode())
     return folder
 
 
 def find_bench(reference: str, out: Path) -> Path:
-    """The folder of an earlier bench: its path, its name, the start of its name or `latest`."""
+    """The folder of an earlier bench: its path, its name or `latest`. Raises `UsageError`."""
     if path := folder_at(reference, out, _SUITE_FILE):
         return path
-    found = sorted(path.parent for path in out.glob(f"*/{_SUITE_FILE}"))
-    matches = [path for path in found if path.name.startswith(reference)]
-    matches = found[-1:] if reference == LATEST else matches
-    remedies = "assay bench SUITE", "name its folder"
-    return only_match(reference, matches, [path.name for path in found], out, "bench", *remedies)
+    benches = sorted(path.parent for path in out.glob(f"*/{_SUITE_FILE}"))
+    if reference != LATEST or not benches:
+        raise UsageError(f"no bench {reference!r} under {out}; create one with: assay bench SUITE")
+    return benches[-1]
 
 
 def render_bench(report: BenchReport) -> RenderableType:
-    """A line for each system, a column for each data set, then what they mean."""
+    """A line for each system, a column for each data set, then what was not measured."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("rank")
     table.add_column("system")
@@ -322,22 +302,12 @@ def render_bench(report: BenchReport) -> RenderableType:
             figure(system.mean),
             interval(system.low, system.high),
             *(cell.state if cell.mean is None else figure(cell.mean) for cell in cells),
-            style="bold" if system.may_be_best else "",
         )
     over = counted(len(report.datasets), "data set")
     title = Text(f"{report.suite}: {report.metric}, mean over {over}")
-    return Group(title, Text(), table, Text(), *map(Text, bench_sentences(report)))
-
-
-def bench_sentences(report: BenchReport) -> Iterator[str]:
-    """What the figures mean: the leader, what is not significant, and what is missing."""
-    ranked = [system for system in report.systems if system.ranks]
-    best = [system.name for system in ranked if system.may_be_best]
-    if len(ranked) > 1 and len(best) == 1:
-        which = "" if len(ranked) == len(report.systems) else " that was measured on every data set"
-        yield f"{best[0]} is significantly better than every other system{which}."
-    elif len(ranked) > 1:
-        yield f"{', '.join(best)} may each be the best: their differences are not significant."
-    for cell in report.cells:
-        if cell.error:
-            yield f"{cell.system} on {cell.dataset} was not measured: {cell.error}"
+    missing = [
+        Text(f"{cell.system} on {cell.dataset} was not measured: {cell.error}")
+        for cell in report.cells
+        if cell.error
+    ]
+    return Group(title, Text(), table, Text(), *missing)

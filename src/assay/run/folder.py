@@ -64,7 +64,6 @@ _END = b"]}\n"
 _BLOCK = 32 * 1024
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
 
-_Found = TypeVar("_Found")
 _Row = TypeVar("_Row", bound=StoredModel)
 
 
@@ -364,8 +363,13 @@ def find_run(reference: str, out: Path) -> RunFolder:
     else:
         matches = [run for run in runs if run.name.startswith(reference)]
         matches = matches or _newest_named(reference, runs)
-    remedies = "assay eval", "list them with: assay runs"
-    return only_match(reference, matches, [run.name for run in runs], out, "run", *remedies)
+    if len(matches) == 1:
+        return matches[0]
+    if not runs:
+        raise RunError(f"no run in {out}; create one with: assay eval")
+    hint = "" if matches else did_you_mean(reference, [LATEST, *(run.name for run in runs)])
+    problem = f"{len(matches)} folders are" if matches else "no run is"
+    raise RunError(f"{problem} called {reference!r} under {out}; list them with: assay runs{hint}")
 
 
 def folder_at(reference: str, out: Path, marker: str = "run.json") -> Path | None:
@@ -375,25 +379,6 @@ def folder_at(reference: str, out: Path, marker: str = "run.json") -> Path | Non
             if (path / marker).is_file():
                 return path
     return None
-
-
-def only_match(
-    reference: str,
-    matches: Sequence[_Found],
-    known: Sequence[str],
-    out: Path,
-    kind: str,
-    creates: str,
-    remedy: str,
-) -> _Found:
-    """The one match. Raises `RunError`, which suggests a `known` name if none fits."""
-    if len(matches) == 1:
-        return matches[0]
-    if not known:
-        raise RunError(f"no {kind} in {out}; create one with: {creates}")
-    hint = "" if matches else did_you_mean(reference, [LATEST, *known])
-    problem = f"{len(matches)} folders are" if matches else f"no {kind} is"
-    raise RunError(f"{problem} called {reference!r} under {out}; {remedy}{hint}")
 
 
 def _newest_named(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
