@@ -116,19 +116,15 @@ def test_gates_may_be_on_criteria(criteria: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "given", "message"),
-    [
-        ("criterion.tone>=0.5", False, "needs a criterion of --criteria: add"),
-        ("criterion.brevity>=0.5", True, "criteria: criterion.depth, criterion.tone"),
-    ],
+    ("gate", "given"), [("criterion.tone>=0.5", False), ("criterion.brevity>=0.5", True)]
 )
 def test_a_gate_on_a_criterion_that_is_not_there_is_refused(
-    criteria: Path, gate: str, given: bool, message: str
+    criteria: Path, gate: str, given: bool
 ) -> None:
     config = RunConfig(
         target="x", answers=True, judge="ollama", gates=(gate,), criteria=str(criteria) * given
     )
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match="needs a criterion of --criteria"):
         Evaluation.plan(config, NOTES)
 
 

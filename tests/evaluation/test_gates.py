@@ -154,11 +154,10 @@ def dataset_with_answers(decided: int = 1, undecided: int = 0) -> Dataset:
     ("gate", "decided", "answers", "needs"),
     [
         ("correctness>=0.5", 1, True, ""),  # by the key facts
-        ("correctness>=0.5", 1, False, "answers; add --answers"),
-        ("correctness>=0.5", 0, True, "a judge; add --judge"),
-        ("judged_faithfulness>=0.5", 1, True, "a judge; add --judge"),
+        ("correctness>=0.5", 1, False, "answers: --answers"),
+        ("judged_faithfulness>=0.5", 1, True, "a judge: --judge"),
         ("loop_gain>0", 1, False, "the search tool: --search TARGET"),
-        ("pass^3>=0.5", 1, True, "--answers and --repeat 3"),
+        ("pass^3>=0.5", 1, True, "--answers and --repeat N"),
     ],
 )
 def test_a_gate_on_answers_needs_what_decides_them(
@@ -178,6 +177,8 @@ def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None
     few = dataset_with_answers(1, 3)
     with pytest.raises(UsageError, match=r"3 of 4 references have no key facts; add --judge"):
         Evaluation.plan(config, few)
+    with pytest.raises(UsageError, match=r"1 of 1 references have no key facts; add --judge"):
+        Evaluation.plan(config, dataset_with_answers(0, 1))
     assert Evaluation.plan(replace(config, judge="openai:m"), few).gates[0].answers
     # A tenth may be undecided.
     assert Evaluation.plan(config, dataset_with_answers(9, 1)).gates[0].answers

@@ -119,7 +119,7 @@ def test_facts_that_cannot_be_used_are_refused_before_the_first_call(
     nuggets: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "runs"
-    with pytest.raises(UsageError, match="needs facts; add --references FILE"):
+    with pytest.raises(UsageError, match="needs facts: --references FILE"):
         assay.evaluate(agent, DATA, answers=True, gates="nugget_recall>=0.5", out=out)
     with pytest.raises(UsageError, match="references needs --answers"):
         assay.evaluate(agent, DATA, references="n.jsonl", out=out)

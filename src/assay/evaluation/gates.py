@@ -23,7 +23,6 @@ from assay.evaluation.plan import judgments_of
 from assay.metrics.figures import (
     ANSWER_METRIC_WORDS,
     CRITERION_PREFIX,
-    JUDGED_METRICS,
     MAX_UNDECIDED,
     MODEL_METRICS,
     NUGGET_METRICS,
@@ -108,13 +107,7 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     if shape is None:
         raise UsageError(f"{problem} is not a condition; write, for example: ndcg@5>=0.30")
     name, sign, bound = shape["name"].strip(), shape["sign"], shape["bound"]
-    names = [compare_to] if compare_to else []
-    with suppress(OSError):  # a label may be longer than a path
-        folder = RunFolder(Path(compare_to).resolve())
-        if compare_to and folder.header_file.is_file():
-            names += [folder.name, folder.read_header().label or folder.name]
-    by_length = sorted(names, key=len, reverse=True)
-    reference = next((each for each in by_length if bound.startswith(each)), "")
+    reference = compare_to if compare_to and bound.startswith(compare_to) else ""
     if reference:
         bound = bound.removeprefix(reference).replace(" ", "") or "0"
     try:
@@ -250,33 +243,29 @@ def gate_ceiling(
 
 
 def require_measured(gate: Gate, config: RunConfig, *, answers: bool) -> None:
-    """Raise `UsageError` for a gate on a figure that these settings will not give."""
-    name, needs = gate.name, ""
-    if name in POISON_METRICS:
-        from assay.answers.poison_documents import parse_kinds
+    """Raise `UsageError` for a gate on a figure that needs an option which was not given."""
+    name, trials = gate.name, str(config.repeat)
+    needed = [
+        (name in POISON_METRICS, config.poison, "planted documents: --poison"),
+        (gate.answers, answers, "answers: --answers"),
+        (name in MODEL_METRICS, config.faithfulness, "a model: --faithfulness onnx:DIR"),
+        (name in NUGGET_METRICS, config.nuggets, "facts: --references FILE"),
+        (name.startswith(CRITERION_PREFIX), name in _criteria(config), "a criterion of --criteria"),
+        (name == _BY_SENTENCES, config.judge, "a judge: --judge"),
+        (name == "loop_gain", config.search, "the search tool: --search TARGET"),
+        (name[:4] == "pass", answers and name[5:] == trials != "1", "--answers and --repeat N"),
+    ]
+    for concerns, given, option in needed:
+        if concerns and not given:
+            raise UsageError(f"gate {gate.text!r} needs {option}")
 
-        kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison)]
-        if not config.poison or name not in ("poisoned", *kinds):
-            needs = "planted documents of that kind: --poison"
-    elif gate.answers and not answers:
-        needs = "answers; add --answers"
-    elif name in MODEL_METRICS and not config.faithfulness:
-        needs = "a model; add --faithfulness onnx:DIR"
-    elif name in NUGGET_METRICS and not config.nuggets:
-        needs = "facts; add --references FILE"
-    elif name == "loop_gain" and not config.search:
-        needs = "the search tool: --search TARGET"
-    elif name.startswith("pass") and gate.search:
-        if not answers or config.repeat == 1 or name[5:] != str(config.repeat):
-            needs = f"--answers and --repeat {name[5:]}"
-    elif name.startswith(CRITERION_PREFIX):
-        from assay.answers.criteria import read_criteria
 
-        found = read_criteria(Path(config.criteria)) if config.criteria else []
-        if name not in (known := [each.metric for each in found]):
-            needs = f"a criterion of --criteria: {', '.join(known) or 'add the option'}"
-    if needs:
-        raise UsageError(f"gate {gate.text!r} needs {needs}")
+def _criteria(config: RunConfig) -> list[str]:
+    if not config.criteria:
+        return []
+    from assay.answers.criteria import read_criteria
+
+    return [each.metric for each in read_criteria(Path(config.criteria))]
 
 
 def _ceiling_of_answers(
@@ -289,11 +278,8 @@ def _ceiling_of_answers(
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
     if gate.name in ANSWER_METRICS:
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
-    is_correctness = gate.name == CORRECTNESS or gate.name in OUTCOME_METRICS
-    if not config.judge and (is_correctness or gate.name in JUDGED_METRICS):
+    if not config.judge and (gate.name == CORRECTNESS or gate.name in OUTCOME_METRICS):
         undecided = sum(not is_decidable(case) for case in cases)
-        if not is_correctness or undecided == len(cases):
-            raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
         if undecided > MAX_UNDECIDED * len(cases):
             raise UsageError(
                 f"gate {gate.text!r}: {undecided} of {len(cases)} references have no key facts; "
