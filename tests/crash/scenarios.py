@@ -216,7 +216,6 @@ def _run_digest() -> Any:
     left = [path.name for run in runs for path in run.path.rglob("*.part")]
     assert not left, f"left behind: {left}"
     assert folder.page_file.read_text().rstrip().endswith("</html>"), "half a page"
-    assert all(run.summary_file.read_text() for run in runs if not run.is_baseline())
     return {"runs": len(runs), "report": _without_times(folder.read_json())}
 
 

@@ -70,14 +70,8 @@ UNTYPED: Any = assay
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda data, run: UNTYPED.evaluate(first, data, out=3),
-            "out must be the path of a folder",
-        ),
         (lambda data, run: UNTYPED.evaluate(first, {"q": "x"}), r"name or a path, .*from_dicts"),
         (lambda data, run: UNTYPED.evaluate(first, ""), "no data set ''"),
-        (lambda data, run: UNTYPED.load_run(3), "a run is a Run, .* got a value of type int"),
-        (lambda data, run: run.compare(None), "a run is a Run, .* got a value of type NoneType"),
         (lambda data, run: UNTYPED.compare_runs(run, run, [3]), "a metric is a name such as"),
         (lambda data, run: UNTYPED.parse_metric(5), "a metric is a name"),
     ],

@@ -165,8 +165,8 @@ def test_the_board_has_the_fewest_hallucinations_first(
         made = point(number, {"target": run.name}, values={RATE: value})
         points.append(replace(made, name=run.name))
     board = make_board(out, points, RATE)
-    assert [place.line.name for place in board.places] == [timid_run.name, inventing_run.name]
-    assert [place.ranks for place in board.places] == ["1", "2"]
+    assert [line.name for _, line in board.places] == [timid_run.name, inventing_run.name]
+    assert [ranks for ranks, _ in board.places] == ["1", "2"]
 
 
 def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:

@@ -234,7 +234,5 @@ def test_rows_are_read_one_at_a_time(run: Run) -> None:
     """The one that is damaged is missed by nobody who does not ask for it."""
     path, rows = run.folder.report_file, list(run.rows())
     content = path.read_bytes()
-    for damaged, wanted in ((0, 6), (6, 0)):
-        path.write_bytes(content.replace(rows[damaged].to_json(), b'{"nonsense'))
-        assert run.folder.find_row(rows[wanted].query_id) == rows[wanted]
-    assert next(run.folder.read_rows()) == rows[0]
+    path.write_bytes(content.replace(rows[6].to_json(), b'{"nonsense'))
+    assert run.folder.find_row(rows[0].query_id) == rows[0]

@@ -149,7 +149,7 @@ def boards(index: RunIndex, runs: Path, figure: str = "") -> list[Board]:
 
 
 def targets(board: Board) -> list[str]:
-    return [str(place.line.target).rpartition(":")[2] for place in board.places]
+    return [str(line.target).rpartition(":")[2] for _, line in board.places]
 
 
 def test_a_board_holds_the_newest_run_of_each_target_and_only_what_compares(
@@ -169,7 +169,7 @@ def test_a_board_holds_the_newest_run_of_each_target_and_only_what_compares(
     assert sorted(map(targets, found)) == [["a", "b"], ["c"], ["c2"], ["d"], ["e"]]
     assert sorted(map(targets, found[-2:])) == [["c"], ["c2"]]  # samples come last
     (board,) = [each for each in found if len(each.places) == 2]
-    assert board.places[1].line.name == f"9{worse}"
+    assert board.places[1][1].name == f"9{worse}"
     assert boards(index, runs, "recall@5")[0].figure == "recall@5"
     assert boards(index, runs, "recall@50") == []
 
@@ -186,10 +186,10 @@ def test_ranks_are_tested_together_over_all_pairs_of_a_board(
     """Six queries of thirty tell two targets apart; among ten pairs they could be chance."""
     for name, right in (("a", 30), ("b", 24)):
         evaluate(name, right)
-    assert [place.ranks for place in boards(index, runs)[0].places] == ["1", "2"]
+    assert [ranks for ranks, _ in boards(index, runs)[0].places] == ["1", "2"]
     for name in ("c", "d", "e"):
         evaluate(name, 24)
-    assert [place.ranks for place in boards(index, runs)[0].places] == ["1–5"] * 5
+    assert [ranks for ranks, _ in boards(index, runs)[0].places] == ["1–5"] * 5
 
 
 def test_a_target_that_answered_nothing_has_no_place(

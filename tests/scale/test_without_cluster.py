@@ -60,8 +60,8 @@ def test_workers_get_tokens_of_targets_and_judges_and_no_other_secret() -> None:
 @pytest.mark.parametrize(
     ("end", "told"),
     [
-        (TargetError("the head is gone"), r"2 of 3 shards failed; shard 3: it broke\. Run"),
-        (KeyboardInterrupt(), r"^interrupted\. Run"),
+        (TargetError("the head is gone"), r"2 of 3 shards failed; shard 3: it broke; run"),
+        (KeyboardInterrupt(), r"^interrupted; run"),
     ],
 )
 def test_shards_that_came_before_the_end_are_kept(
@@ -76,7 +76,7 @@ def test_shards_that_came_before_the_end_are_kept(
     monkeypatch.setattr(RayCluster, "map", two_of)
     config = RunConfig(target="builtin:bm25", dataset="notes", num_queries=6)
     kind = KeyboardInterrupt if isinstance(end, KeyboardInterrupt) else RunError
-    with pytest.raises(kind, match=rf"{told} each of 2, 3 again.*merge \S+$"):
+    with pytest.raises(kind, match=rf"{told} each missing shard with --shard I/3"):
         shards.evaluate_on_cluster(config, load_dataset("notes"), 3, RayCluster("ray"), tmp_path)
 
 

@@ -274,7 +274,7 @@ def _write_ci_files(
 def evaluation_result(run: "Run", metrics: Sequence[str] = (), finished: bool = True) -> Result:
     """A run that has just ended: its tables, also kept in its folder, or its report as JSON."""
     from assay.evaluation.run import no_answers
-    from assay.report.terminal import plain_text, query_texts, render_report
+    from assay.report.terminal import query_texts, render_report
 
     if words := no_answers(run):  # before tables and advice that all follow from it
         warn(words)
@@ -282,7 +282,6 @@ def evaluation_result(run: "Run", metrics: Sequence[str] = (), finished: bool = 
     texts = query_texts(run.answers(), run.rows())
     render = partial(render_report, run.report, path=path, metrics=metrics, texts=texts)
     tables = render(gates=False)
-    run.folder.write_summary(plain_text(render()))
     exit_code = run.exit_code if finished else 130
     return Result(run.folder.copy_report, [tables], exit_code, _notes(run))
 

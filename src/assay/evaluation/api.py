@@ -128,8 +128,6 @@ def evaluate(
         raise UsageError(
             "columns= is for a table in a file, and a Dataset was passed; leave it out"
         )
-    if not isinstance(out, str | PathLike):
-        raise UsageError(f"out must be the path of a folder, got {out!r}")
     given["compare_to"] = compare_to.folder.path if isinstance(compare_to, Run) else compare_to
     given["judge"] = judge_name(judge)
     given["baseline"] = "" if baseline is None else _name(baseline)

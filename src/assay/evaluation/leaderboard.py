@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
-from assay.metrics.statistics import Estimate, compare_strata, holm
+from assay.metrics.statistics import compare_strata, holm
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, compared_by
 
@@ -19,20 +19,14 @@ _File = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class BoardPlace:
-    """A target of a board, with the ranks that it can have: `1`, or `2–4`."""
-
-    ranks: str
-    line: RunLine
-    value: Estimate
-
-
-@dataclass(frozen=True, slots=True)
 class Board:
-    """Targets that compare, best first; the `silent` answered nothing, and have no place."""
+    """Targets that compare, best first, each with the ranks that it can have: `1`, or `2–4`.
+
+    The `silent` answered nothing, and have no place.
+    """
 
     figure: str
-    places: Sequence[BoardPlace]
+    places: Sequence[tuple[str, RunLine]]
     silent: Sequence[str] = ()
     left_out: int = 0  # those beyond RANKED_LIMIT
 
@@ -70,10 +64,7 @@ def make_board(folder: Path, points: Sequence[RunLine], figure: str) -> Board:
     ranked = ordered[:RANKED_LIMIT]
     paths = [folder / each.name / "report.json" for each in ranked]
     files = tuple((str(path), path.stat().st_mtime_ns) for path in paths)
-    places = [
-        BoardPlace(ranks, each, each.values[figure])
-        for each, ranks in zip(ranked, _ranks_of_reports(figure, files), strict=True)
-    ]
+    places = list(zip(_ranks_of_reports(figure, files), ranked, strict=True))
     silent = [each.target or "" for each in points if not each.answered]
     return Board(figure, places, silent, len(ordered) - len(ranked))
 

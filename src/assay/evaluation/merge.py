@@ -8,7 +8,7 @@ undivided run's to the last digit.
 
 import asyncio
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -203,6 +203,7 @@ def evaluate_on_cluster(
         config.with_changes(shard_index=index, num_shards=shards, **undivided)
         for index in range(shards)
     ]
+    remedy = f"run each missing shard with --shard I/{shards}, then join all with: assay merge"
     done: dict[int, RunFolder] = {}
     failed: dict[int, str] = {}  # those that failed by themselves come before lost ones
     try:
@@ -222,24 +223,13 @@ def evaluate_on_cluster(
     except TargetError as error:  # the cluster itself is gone: what is here need not be done again
         failed |= {one: str(error) for one in range(shards) if one not in done | failed}
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted. {_remedy(shards, done)}") from None
+        raise KeyboardInterrupt(f"interrupted; {remedy}") from None
     if failed:
         shard, why = next(iter(failed.items()))
         raise RunError(
-            f"{len(failed)} of {shards} shards failed; shard {shard + 1}: {why}. "
-            f"{_remedy(shards, done)}"
+            f"{len(failed)} of {shards} shards failed; shard {shard + 1}: {why}; {remedy}"
         )
     return asyncio.run(merge([done[place] for place in sorted(done)], config, dataset, out, events))
-
-
-def _remedy(shards: int, complete: Mapping[int, RunFolder]) -> str:
-    """How the shards that are not complete are made up for."""
-    if not complete:
-        return "No shard is complete: repeat the command"
-    again = ", ".join(str(one + 1) for one in range(shards) if one not in complete)
-    folders = " ".join(str(complete[one]) for one in sorted(complete))
-    run_again = f"Run each of {again} again with --shard I/{shards}, then " if again else ""
-    return f"{run_again}join them with those that are complete: assay merge {folders}"
 
 
 def run_shard(config: RunConfig, dataset: Dataset) -> bytes:

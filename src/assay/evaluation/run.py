@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.errors import RunError, UsageError
+from assay.errors import RunError
 from assay.extras import data_frame
 from assay.metrics.figures import parse_figure
 from assay.metrics.metric import Metric
@@ -160,15 +160,10 @@ def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:
     return Run(folder, folder.read_report())
 
 
-def run_folder(run: object, out: Path) -> RunFolder:
+def run_folder(run: Run | str | PathLike[str], out: Path) -> RunFolder:
     """The folder of a `Run`, or of what `load_run` takes."""
     if isinstance(run, Run):
         return run.folder
-    if not isinstance(run, str | PathLike):
-        raise UsageError(
-            "a run is a Run, its folder, its name or 'latest', "
-            f"got a value of type {type(run).__name__}"
-        )
     return find_run(fspath(run), out)
 
 

@@ -25,7 +25,6 @@ from assay.metrics.metric import nDCG
 from assay.metrics.scoring import Scores, score_rankings
 from assay.metrics.searches import SEARCH_FIGURES, Groups, Trajectory, best_order, found_share
 from assay.metrics.statistics import summarize
-from assay.report.numbers import counted
 from assay.run.calls import Call
 from assay.run.config import RunConfig
 from assay.run.models import (
@@ -302,7 +301,6 @@ def _figures(
 ) -> dict[str, SearchFigure]:
     # No agent can see more of the evidence than the documents that it was shown could hold.
     room = [min(1.0, sum(map(len, path.shown)) / len(path.evidence)) for path in paths]
-    deep = sum(len(path.seen) > _MAX_DEPTH for path in paths)
     found = {}
     for name in SEARCH_FIGURES:
         values = [row.figures[name] for row in rows if name in row.figures]
@@ -311,16 +309,12 @@ def _figures(
         # A difference is resampled as in a comparison: a bounded interval would be too wide.
         bounds = None if name in _UNBOUNDED else (0.0, 1.0)
         summary = summarize(values, seed=seed, bounds=bounds)
-        note = ""
-        if name == "loop_gain" and deep:
-            note = f"one search was cut at {_MAX_DEPTH} results for {counted(deep, 'question')}"
         found[name] = SearchFigure(
             mean=summary.mean,
             low=summary.low,
             high=summary.high,
             questions=summary.n,
             ceiling=float(np.mean(room)) if name == "evidence_recall" else None,
-            note=note,
         )
     return found
 

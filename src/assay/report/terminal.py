@@ -448,8 +448,6 @@ def search_lines(search: "SearchReport") -> Iterator[tuple[str, str]]:
         yield "loss", f"{lost}, {figure(dropped)} was seen and dropped or misranked"
     if gain := figures.get("loop_gain"):
         yield "loop", _loop(gain, search.calls.mean)
-        if gain.note:
-            yield "", gain.note
     known = [(figures[name], words) for name, words in _EFFORT.items() if name in figures]
     effort = [f"{percent(found.mean)} {words}" for found, words in known]
     if search.per_right:

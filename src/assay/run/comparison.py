@@ -38,7 +38,6 @@ _USUAL_METRICS = (nDCG.name, Recall.name, MRR.name)
 _NUGGET_FIGURES = ("nugget_recall", "nugget_recall_vital")
 _JUDGED_GAP = 0.05
 MAX_CHANGED = 10
-_NAMED_QUERIES = 5
 
 
 @dataclass(frozen=True)
@@ -279,14 +278,8 @@ def _warnings(
 ) -> Iterator[str]:
     """What limits the comparison, such as queries that only one run asked."""
     if not len(shared) == len(a.scores) == len(b.scores):
-        words = f"compared on the queries of both runs, {len(shared):,} of {len(b.scores):,} of b"
-        both = set(shared)
-        for name, run in (("a", a), ("b", b)):
-            if alone := [query_id for query_id in run.scores if query_id not in both]:
-                more = ", …" if len(alone) > _NAMED_QUERIES else ""
-                named = ", ".join(alone[:_NAMED_QUERIES])
-                words += f"; {len(alone):,} only in {name}: {named}{more}"
-        yield words
+        asked = f"{len(a.scores):,} of a and {len(b.scores):,} of b"
+        yield f"compared on the {len(shared):,} queries of both runs, of {asked}"
     reports = (a.report, b.report)
     means = [{parse_metric(m).name: v for m, v in reversed(r.metrics.items())} for r in reports]
     shares = [metrics.get(Judged.name, 1.0) for metrics in means]

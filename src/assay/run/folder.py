@@ -100,7 +100,6 @@ class RunFolder:
     calls_file = _File("calls.jsonl")  # the log of calls
     report_file = _File("report.json")  # figures and rows
     page_file = _File("report.html")
-    summary_file = _File("summary.txt")  # the tables that the terminal showed
     answers_file = _File("answers.jsonl")  # one line a question, if answers were evaluated
     searches_file = _File("searches.jsonl")  # figures of recorded searches, one line a question
     judge_file = _File("judge.jsonl")  # prompts and replies of the judge; not of private runs
@@ -167,16 +166,7 @@ class RunFolder:
         return [float(row.get(key) or 0.0) for row in _open_report(self.report_file)[1]]
 
     def find_row(self, query_id: str) -> QueryRow | None:
-        """The row of one query, without parsing the others; None if the run did not ask it."""
-        path, wanted = self._finished_report(), orjson.dumps(query_id)
-        remedy = _report_remedy(path)
-        # Most lines are ruled out by a search for bytes, many times as fast as parsing them.
-        for line in read_lines(path, limit=FILE_MAX_BYTES):
-            if line.startswith(b'{"') and wanted in line:
-                value = parse_stored(line.rstrip(b",\n"), path, remedy)
-                if value.get("query_id") == query_id:
-                    return QueryRow.read(value, path, remedy, f"row of {query_id!r}")
-        # A report that another program wrote has its rows on other lines.
+        """The row of one query; None if the run did not ask it."""
         return next((row for row in self.read_rows() if row.query_id == query_id), None)
 
     def read_answers(self) -> Iterator[AnswerRow]:
@@ -202,10 +192,6 @@ class RunFolder:
         """The judge's calls about one answer, in the order in which they were answered."""
         calls = _read_rows(JudgeCall, self.judge_file, "delete that line")
         return (call for call in calls if call.query_id == query_id)
-
-    def write_summary(self, text: str) -> None:
-        """Replace `summary.txt`."""
-        atomic_write(self.summary_file, text.encode())
 
     def write_comparison(self, comparison: Comparison) -> None:
         """Replace `comparison.json`."""

@@ -348,7 +348,6 @@ class SearchFigure(StoredModel):
     high: float | None
     questions: int
     ceiling: float | None = None
-    note: str = ""  # such as where the tool limits it
 
 
 class Spread(StoredModel):

@@ -23,7 +23,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from assay.data import Dataset, load_dataset
-from assay.files import read_text_file
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
@@ -170,12 +169,9 @@ async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
         await send_status(updater, TaskState.TASK_STATE_SUBMITTED, f"warning: {warning}")
     async for state in job.updates(VERBOSE_STATUS_S if job.spec.verbose else STATUS_S):
         if state is JobState.COMPLETED:
-            assert job.folder is not None
             # The table begins with a word, so that a platform that collects JSON does not take it
             # for a second result.
-            file = job.folder.summary_file
-            table = read_text_file(file) if file.exists() else job.describe()
-            parts = [new_text_part(table), new_data_part(report_of(job))]
+            parts = [new_text_part(job.table), new_data_part(report_of(job))]
             await updater.add_artifact(parts, name=ARTIFACT)
         await send_status(updater, _STATES[state], job.describe())
 

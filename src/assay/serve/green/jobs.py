@@ -75,6 +75,7 @@ class EvaluationJob:
     folder: RunFolder | None = None
     tick: Tick | None = None
     sanity: Sequence[str] = ()
+    table: str = ""  # of a run that has ended
     future: Future[None] | None = None
     canceled: threading.Event = field(default_factory=threading.Event)
 
@@ -148,7 +149,7 @@ class EvaluationJob:
         finally:
             stopping.cancel()
         self.sanity = run.report.warnings
-        run.folder.write_summary(plain_text(render_report(run.report, path=run.folder.name)))
+        self.table = plain_text(render_report(run.report, path=run.folder.name))
         return _outcome(run)
 
 
