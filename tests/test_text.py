@@ -12,7 +12,6 @@ from assay.text import (
     is_stop,
     normalize,
     parse_time,
-    respelled,
     sentences,
     stem,
     stems,
@@ -127,18 +126,3 @@ def test_the_language_of_one_short_sentence(text: str, language: str | None) -> 
     if language == "german":  # told by more words if they are asked for
         assert detect_language([text], min_words=30) is None
         assert detect_language([text] * 5, min_words=30) == "german"
-
-
-@pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        ("Mu\u0308ller", "in another Unicode form"),
-        ("kb%2Fnote%207", "percent-encoded"),
-        ("med-10", "in another case"),
-        (" MED-10", "with spaces around them"),
-        ("MED-10", ""),
-        ("MED-11", ""),
-    ],
-)
-def test_another_spelling_of_a_known_name_is_told(name: str, how: str) -> None:
-    assert respelled(name, {"M\u00fcller", "kb/note 7", "MED-10"}) == how

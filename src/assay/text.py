@@ -5,11 +5,10 @@ import re
 import threading
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
-from urllib.parse import unquote
 
 _PLAIN_SIGNS = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
@@ -323,19 +322,6 @@ def bounded_marks(text: str) -> str:
         return "".join(kept)
 
     return text if text.isascii() else _MANY_MARKS.sub(first_marks, text)
-
-
-def respelled(name: str, known: Container[str]) -> str:
-    """How an unknown name spells a known one, "in another case"; empty if it does not."""
-    spelled = {
-        "in another Unicode form": [unicodedata.normalize(form, name) for form in ("NFC", "NFD")],
-        "percent-encoded": [unquote(name)],
-        "in another case": [name.lower(), name.upper()],
-        "with spaces around them": [name.strip()],
-    }
-    if name in known:
-        return ""
-    return next((how for how, names in spelled.items() if any(n in known for n in names)), "")
 
 
 def parse_time(text: str) -> datetime:

@@ -110,7 +110,7 @@ WARNINGS: dict[str, tuple[Callable[[Tables], None], str]] = {
     "an unknown query": (add("qrels", **{"query-id": "who"}), "dropped, .*: 1, query 'who'"),
     "an unknown document": (
         add("qrels", **{"corpus-id": "D2"}),
-        r"not in the corpus .*: 1, 'D2' for query 'q1' \(the corpus has it in another case\)",
+        r"not in the corpus .*: 1, 'D2' for query 'q1'",
     ),
     "no judgments": (drop_qrels, "data sets without qrels"),
     "an answer for no query": (answer("q9"), r"answers dropped, .* not exist: 1, query 'q9'"),

@@ -98,5 +98,4 @@ def test_what_is_probably_not_meant_is_listed_with_its_places(write_dataset: Wri
         "queries with the text of another one: 1, 'q3' as 'q1'",
         "documents with the text of another one (a system cannot tell which is meant): 1, "
         "' d3' as 'd1'",
-        "document ids that begin or end with a space: 1, ' d3'",
     )

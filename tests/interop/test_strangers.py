@@ -15,9 +15,10 @@ from tests.serve.serving import serving
 from tests.targets.every_kind import opened_target
 
 from assay.data import Dataset, Document
+from assay.run.config import RunConfig
 from assay.targets import Agent, open_target
 from assay.targets.answer_reader import parse_mapping
-from assay.targets.health_check import SampleQuery, check_health
+from assay.targets.health_check import check_health, query_of
 from assay.targets.target_kinds import OpenContext
 
 NOTES = Dataset("notes", {f"note-{n}": Document(f"note-{n}", "", "") for n in range(9)}, {}, {})
@@ -67,8 +68,8 @@ async def test_prose_is_the_answer_and_its_marks_are_the_citations() -> None:
 async def test_the_doctor_shows_the_answer_and_the_mapping_without_any_option() -> None:
     async with serving(agent_app(executor=Stranger(server10.results))) as url:
         report = await check_health(
-            f"a2a:{url}",
-            SampleQuery(),
+            RunConfig(target=f"a2a:{url}"),
+            query_of(NOTES),
             lambda target: open_target(target, OpenContext(NOTES)),
             dataset=NOTES,
         )

@@ -71,15 +71,6 @@ def test_search_prints_json_and_nothing_else(dataset: Path) -> None:
     }
 
 
-def test_search_explains_in_the_terminal_and_in_json(dataset: Path) -> None:
-    asked = ("search", "green tea", "--dataset", dataset, "--explain", "--top-k", "1")
-    told = run(*asked)
-    assert all(word in told for word in ("bm25 0.", "words: ", "feedback: "))
-    (result,) = json.loads(run(*asked, "--json"))["results"]
-    assert set(result["explanation"]) == {"shares", "terms", "feedback", "judged"}
-    assert sum(result["explanation"]["shares"].values()) == pytest.approx(result["score"], abs=1e-4)
-
-
 def test_a_filter_leaves_only_documents_that_meet_it(dataset: Path) -> None:
     row = {"_id": "d4", "title": "Soup", "text": "Onions.", "metadata": {"typ": "recipe"}}
     with (dataset / "corpus.jsonl").open("a") as corpus:
@@ -94,7 +85,7 @@ def test_bm25_embeds_nothing_and_uses_an_index_with_vectors(
     dataset: Path, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str | Path] = ["search", "green tea", "--dataset", dataset]
-    asked += ["--mode", "bm25", "--json", "--explain"]
+    asked += ["--mode", "bm25", "--json"]
     found = run(*asked)
     assert not (surroundings / "index").exists()
     assert not (surroundings / "vectors.sqlite3").exists()

@@ -11,24 +11,12 @@ from tests.system.conftest import Assay
 AGENT = "def find(query, top_k):\n    return ['KB-12', 'KB-1', 'KB-2'][:top_k]\n"
 
 
-@pytest.mark.parametrize(
-    ("rows", "warning"),
-    [
-        ("How?,KB-1 KB-2\n", "ids that look like several (write ; between ids), "),
-        ("How?,#NV\n", "or like a missing value: 1, '#NV' on line 2"),
-        ("Why?,KB-1\nHow?,n/a\n", "or like a missing value: 1, 'n/a' on line 3"),
-        ("How?,-\n", "or like a missing value: 1, '-' on line 2"),
-        ("Why?,KB-1\nHow?,kb-1\n", "two spellings, which are two documents (write them alike)"),
-    ],
-)
-def test_doubtful_ids_are_named_with_their_line(
-    assay: Assay, tmp_path: Path, rows: str, warning: str
-) -> None:
-    (tmp_path / "questions.csv").write_text(f"question,ids\n{rows}Sure?,KB-3\n")
+def test_doubtful_ids_are_named_with_their_line(assay: Assay, tmp_path: Path) -> None:
+    (tmp_path / "questions.csv").write_text("question,ids\nWhy?,KB-1\nHow?,K2 K3\nSure?,KB-3\n")
     (tmp_path / "agent.py").write_text(AGENT)
+    warning = "ids that look like several (write ; between ids): 1, 'K2 K3' on line 3"
     checked = assay("data", "check", "questions.csv")
     assert warning in checked.stdout
-    assert " on line " in checked.stdout
     run = assay("eval", "python:agent:find", "--dataset", "questions.csv")
     assert warning in run.stderr
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import Dataset, Document, Query
+from assay.data import Dataset, Document, Query, load_dataset
 from assay.errors import (
     AgentFailure,
     FailureKind,
@@ -22,7 +22,7 @@ from assay.errors import (
 from assay.evaluation.evaluation import Evaluation
 from assay.llm.passages import Passage
 from assay.run.config import RunConfig
-from assay.targets.builtin import BuiltinAnswers, PurpleProcess
+from assay.targets.builtin import BuiltinAgent, PurpleProcess
 from assay.targets.target_kinds import OpenContext, parse_target
 
 
@@ -49,10 +49,12 @@ async def test_a_model_that_is_away_is_an_outage(
     failure: ProviderFailure, kind: FailureKind
 ) -> None:
     """The run stops after a few calls and can be resumed, as for an agent that is down."""
-    answers = BuiltinAnswers()
-    answers._answerer = Failing(failure)  # type: ignore[assignment]
+    agent = BuiltinAgent(
+        parse_target("builtin:bm25"), OpenContext(load_dataset("notes"), answers=True)
+    )
+    agent._answerer = Failing(failure)  # type: ignore[assignment]
     with pytest.raises(AgentFailure) as caught:
-        await answers.from_passages("tea?", [Passage("d", "", "tea")])
+        await agent.answer_from("tea?", [Passage("d", "", "tea")])
     assert caught.value.kind is kind
 
 

@@ -63,8 +63,6 @@ def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str
         ),
         ("mpc:http://h", "Did you mean 'mcp:http://h'?"),
         ("builtn:bm25", "Did you mean 'builtin:bm25'?"),
-        ("localhost:9010", "Did you mean 'http://localhost:9010'?"),
-        ("agent.example:80/x", "Did you mean 'http://agent.example:80/x'?"),
     ],
 )
 def test_what_is_no_target_is_refused_with_a_hint(text: str, hint: str) -> None:

@@ -86,8 +86,6 @@ def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
     if (card := found.card) is not None:
         name = f"{card.get('name') or 'unnamed'!s} {card.get('version') or ''!s}".strip()[:80]
         yield labeled("card", f"{name}, from {found.card_place}")
-    if found.interfaces:
-        yield labeled("interfaces", "\n".join(found.interfaces))
     yield labeled("calls use", found.details.partition("; ")[2] or found.details or found.protocol)
     for call in found.calls:
         yield from _call(call)

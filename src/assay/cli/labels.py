@@ -432,7 +432,7 @@ def _with_model(
     async def run() -> tuple[_Made, JsonObject]:
         async with open_provider(spec, **rules) as model:
             made = await work(model)
-            return made, {"model": model.name, "spending": model.spending.model_dump()}
+            return made, {"model": model.name, "spending": asdict(model.spending)}
 
     return asyncio.run(run())
 

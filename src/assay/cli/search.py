@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +15,9 @@ from assay.cli.options import (
     SEARCH_MODE_OPTION,
     require_used,
 )
-from assay.cli.verb import Result, argument, option, setting_option, switch
+from assay.cli.verb import Result, argument, option, setting_option
 from assay.data import load_dataset
 from assay.errors import SearchError, UsageError
-from assay.net.json import JsonObject
 from assay.report.numbers import figure
 from assay.run.config import parse_shard
 from assay.search import embedding
@@ -26,7 +25,7 @@ from assay.search.bm25 import Bm25Settings
 from assay.search.embedding import EmbedderSettings
 from assay.search.filters import parse_filter
 from assay.search.index import build_index, check_train_judgments, open_retriever, open_store
-from assay.search.retriever import BM25_MIDPOINT, check_request
+from assay.search.retriever import check_request
 from assay.targets.target_kinds import parse_target, unused_in_mode
 
 if TYPE_CHECKING:
@@ -35,12 +34,11 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset
     from assay.search.embedding import Embedder
     from assay.search.index import IndexReport
-    from assay.search.retriever import Explanation, SearchHit
+    from assay.search.retriever import SearchHit
     from assay.search.store import Store
 
 # Titles need the room: an id is folded, and `--json` has it whole.
 _MAX_ID_WIDTH = 20
-_MAX_QUERY_WIDTH = 80
 
 
 def search(
@@ -59,7 +57,6 @@ def search(
         "CONDITION|JSON",
         "--filter",
     ),
-    explain: bool = switch("--explain", "Show how the score of each document came about."),
 ) -> Result:
     """Search a data set with the reference retriever. A new or changed one is indexed first.
 
@@ -78,37 +75,10 @@ def search(
             data, chosen_mode, embedder=chosen, bm25=parameters, progress=progress
         )
     with retriever:
-        if explain:
-            explained = retriever.explain(query, top_k, filters=where)
-            hits, why = [hit for hit, _ in explained], [one for _, one in explained]
-        else:
-            hits, why = retriever.search(query, top_k, filters=where), []
-    text: list[Any] = [_table(hits)] if hits else [f"nothing in {data.name} matches {query!r}"]
-    results: list[JsonObject] = [{"rank": rank} | asdict(hit) for rank, hit in enumerate(hits, 1)]
-    for record, hit, one in zip(results, hits, why, strict=False):
-        record["explanation"] = asdict(one)
-        text += _explained(record["rank"], hit, one, data)
+        hits = retriever.search(query, top_k, filters=where)
+    text = [_table(hits)] if hits else [f"nothing in {data.name} matches {query!r}"]
+    results = [{"rank": rank} | asdict(hit) for rank, hit in enumerate(hits, 1)]
     return Result({"query": query, "mode": mode, "results": results}, text)
-
-
-def _explained(rank: int, hit: "SearchHit", why: "Explanation", data: "Dataset") -> list[str]:
-    """A few lines for one document."""
-    parts = " + ".join(f"{name} {figure(share)}" for name, share in why.shares.items())
-    lines = [f"\n{rank}. {hit.doc_id}: {figure(hit.score)} = {parts}"]
-    if hit.total_chunks > 1:
-        lines.append(f"   chunk: {hit.chunk_index + 1} of {hit.total_chunks}")
-    if why.terms:
-        words = sorted(why.terms.items(), key=lambda one: -one[1])
-        line = "   words: " + ", ".join(f"{word} {weight:.2f}" for word, weight in words)
-        if list(why.shares) == ["bm25"]:  # in the other modes it is divided by the best one
-            line += f"; sum s = {sum(why.terms.values()):.4f}, score = s / (s + {BM25_MIDPOINT:g})"
-        lines.append(line)
-    if why.feedback:
-        lines.append("   feedback: " + ", ".join(why.feedback))
-    for one in why.judged:
-        asked = data.queries[one.query_id].text if one.query_id in data.queries else one.query_id
-        lines.append(f"   judged: {asked[:_MAX_QUERY_WIDTH]!r} (overlap {one.overlap:.2f})")
-    return lines
 
 
 def _table(hits: Sequence["SearchHit"]) -> "Table":

@@ -37,7 +37,6 @@ from assay.data.text_file import (
 from assay.errors import DataError, UsageError
 from assay.files import staging_folder
 from assay.net.json import JsonObject
-from assay.text import respelled
 
 # A sharded corpus has far fewer; a home folder that was passed by mistake has more.
 MAX_FILES = 2000
@@ -280,9 +279,7 @@ def drop_unknown_queries(
         for document_id in grades:
             if document_id not in documents:
                 missing += 1
-                how = respelled(document_id, documents)
-                there = f" (the corpus has it {how})" if how else ""
-                findings.note(lacking, f"{document_id!r} for query {query_id!r}{there}")
+                findings.note(lacking, f"{document_id!r} for query {query_id!r}")
     if missing and missing == sum(map(len, judgments.values())):
         what = "splits without a judged document in the corpus (write the new ids into qrels)"
         findings.note(what, repr(name))

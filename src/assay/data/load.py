@@ -179,9 +179,6 @@ def _doubtful(dataset: Dataset) -> Iterator[tuple[str, str]]:
         yield "queries with the text of another one", same
     for same in _repeated((d.id, d.full_text) for d in dataset.documents.values()):
         yield "documents with the text of another one (a system cannot tell which is meant)", same
-    for doc_id in dataset.known_ids:
-        if doc_id != doc_id.strip():
-            yield "document ids that begin or end with a space", repr(doc_id)
 
 
 def _repeated(texts: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Data sets from tables: one row a question with its expected ids, or one row a judgment."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,8 +36,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 # Columns of the tables of `assay judge`, whose other columns are about the judgment and no tags.
 _JUDGED_BY, _PASSAGE = "judged_by", "passage"
 _SEPARATORS = "\n;|,"
-# What people and spreadsheets write into a cell that has no value; #NV is German for #N/A.
-_NO_VALUE = re.compile(r"#[A-ZÄÖÜ/]+[!?]?|n/?a|nan|null|none|nil|[-–—?]+", re.IGNORECASE)
 # A column with more values is a remark: a figure for each tag would be about one or two queries.
 _MAX_TAG_VALUES = 100
 _MAX_TAG_LENGTH = 100
@@ -85,7 +82,6 @@ class _Builder:
     tags: dict[str, dict[str, str]] = field(default_factory=dict)  # by query: column by tag
     tag_values: dict[str, set[str]] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)  # how many judgments each made
-    spellings: dict[str, tuple[str, str]] = field(default_factory=dict)  # first one, and its place
 
     def add(self, row: Record) -> None:
         names = tuple(row.fields)
@@ -161,13 +157,9 @@ class _Builder:
         parts = doc_id.split()
         # Ids have digits; a title that serves as an id rarely has one in every word.
         has_several = len(parts) > 1 and all(any(map(str.isdigit, part)) for part in parts)
-        if has_several or _NO_VALUE.fullmatch(doc_id):
-            what = "ids that look like several (write ; between ids), or like a missing value"
+        if has_several:
+            what = "ids that look like several (write ; between ids)"
             self.findings.note(what, f"{short_repr(doc_id)} {row.place}")
-        first, where = self.spellings.setdefault(doc_id.casefold(), (doc_id, row.place))
-        if first != doc_id:
-            what = "ids in two spellings, which are two documents (write them alike)"
-            self.findings.note(what, f"{doc_id!r} {row.place}, {first!r} {where}")
 
     def _tag(self, row: Record, layout: _Layout, tags: dict[str, str]) -> None:
         """Columns of no other meaning are tags `name=value`, unless they hold prose."""

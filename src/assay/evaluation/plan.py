@@ -169,13 +169,13 @@ async def check_target_health(
 
     Its ids are compared with those of `dataset`. Raises `TargetError` if it cannot be reached.
     """
-    from assay.targets.health_check import SampleQuery, check_health, query_of
+    from assay.targets.health_check import check_health, query_of
 
     searched = dataset or Dataset(name="none", documents={}, queries={}, judgments={})
     context = open_context(config, searched, policy=policy)
-    sample = SampleQuery(query or query_of(dataset), config.top_k, config.timeout, config.answers)
+    asked = query or query_of(dataset)
     build = partial(open_target, context=context)
-    return await check_health(config.target, sample, build, context.policy, dataset=dataset)
+    return await check_health(config, asked, build, context.policy, dataset=dataset)
 
 
 def http_request_settings(config: RunConfig) -> RequestSettings:

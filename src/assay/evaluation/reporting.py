@@ -47,7 +47,6 @@ from assay.run.models import (
     UnseenQueries,
 )
 from assay.targets.chunks import suggest_separator
-from assay.text import respelled
 
 if TYPE_CHECKING:
     from assay.evaluation.answers.evaluate import AnswerResults
@@ -412,14 +411,8 @@ def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> Violati
         )
     elif kind == "unknown":
         separator = suggest_separator((each.doc_id for each in found), dataset.documents)
-        spellings = (respelled(each.doc_id, dataset.documents) for each in found)
         if separator is not None:
             hint = f"these look like chunks of documents; add --map 'chunk={separator}'"
-        elif spelled := next(filter(None, spellings), ""):
-            hint = (
-                f"some are documents of the data set {spelled}: return the ids as the data set "
-                "has them"
-            )
     return ViolationCount(
         ids=ids,
         queries=violations.queries(kind),

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from assay.llm.passages import EXTRACTIVE, Answer, Passage, not_found
@@ -68,6 +68,7 @@ class ExtractiveAnswerer:
     """Answers with quotes from the passages, the same on any machine. No model is asked."""
 
     name = EXTRACTIVE
+    prompts: Mapping[str, str] = {}
 
     async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
         """The best sentences of the passages."""

@@ -9,12 +9,12 @@ from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from assay.data import Dataset, load_dataset
+from assay.net.gather import DaemonThreads
 from assay.progress import Progress, silent
 from assay.search import Mode
 from assay.search.index import open_retriever
 from assay.search.retriever import SearchHit as SearchHit
 from assay.search.retriever import check_request
-from assay.targets.threads import DaemonThreads
 from assay.text import strip_controls
 
 

@@ -28,14 +28,15 @@ from assay.errors import (
 from assay.extras import require_extras
 from assay.files import open_file, read_tail
 from assay.llm.passages import EXTRACTIVE, Passage
+from assay.net.gather import DaemonThreads
 from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import OWN_SECRETS
 from assay.privacy import is_private
 from assay.targets.protocol import AgentAnswer, AgentInfo
 from assay.targets.target_kinds import OpenContext, Target, builtin_track, require_mode
-from assay.targets.threads import DaemonThreads
 
 if TYPE_CHECKING:
+    from assay.llm.answerer import ExtractiveAnswerer, ModelAnswerer
     from assay.targets.a2a import A2AAgent
 
 _Search = Callable[[str, int], list[tuple[str, float]]]
@@ -65,10 +66,15 @@ class BuiltinAgent:
                 "or leave out the part after #"
             )
         self._context = context
-        self._answers = BuiltinAnswers(target.fragment) if context.answers else None
+        self._answerer: ExtractiveAnswerer | ModelAnswerer | None = None
         self._bm25 = context.bm25 or Bm25Settings.from_environment()
         facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
-        facts += [f"answers: {self._answers.description}"] if self._answers else []
+        if context.answers:  # a run without answers imports no answerer, and no model
+            from assay.llm.answerer import open_answerer
+
+            self._answerer = open_answerer(target.fragment or EXTRACTIVE)
+            prompts = ", ".join(self._answerer.prompts.values())
+            facts.append(f"answers: {self._answerer.name}" + (prompts and f", prompts {prompts}"))
         track = builtin_track(mode, context.track)
         self.info = AgentInfo(str(target), "builtin", track, "; ".join(facts))
         self._threads = DaemonThreads()
@@ -84,8 +90,8 @@ class BuiltinAgent:
     async def close(self) -> None:
         self._close()
         self._threads.close()
-        if self._answers is not None:
-            await self._answers.close()
+        if self._answerer is not None:
+            await self._answerer.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         assert self._search is not None, "call open() before ask()"
@@ -99,19 +105,39 @@ class BuiltinAgent:
             kind = FailureKind.CONNECTION if is_gone else FailureKind.AGENT_ERROR
             raise AgentFailure(kind, str(error)) from error
         doc_ids = tuple(doc_id for doc_id, _ in found)
-        if self._answers is None:
+        if self._answerer is None:
             return AgentAnswer(doc_ids=doc_ids, scores=tuple(score for _, score in found))
         documents = [self._context.dataset.documents[doc_id] for doc_id in doc_ids]
         passages = [Passage(each.id, each.title, each.text) for each in documents]
-        return await self._answers.from_passages(query, passages)
+        return await self.answer_from(query, passages)
 
     @property
     def takes_context(self) -> bool:
-        return self._answers is not None
+        return self._answerer is not None
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        assert self._answers is not None, "check takes_context first"
-        return await self._answers.from_passages(query, passages)
+        """Answer from these passages; a model that gets none answers from memory."""
+        assert self._answerer is not None, "check takes_context first"
+        from assay.llm.answerer import ModelAnswerer
+        from assay.llm.prompt import EMPTY_REPLY
+
+        try:
+            if isinstance(self._answerer, ModelAnswerer) and not passages:
+                answer = await self._answerer.answer_from_memory(query, _ANSWER_TOKENS)
+            else:
+                answer = await self._answerer.answer(query, passages, _ANSWER_TOKENS)
+        except ProviderError as error:
+            # A model that nobody serves is an outage: the run stops, and can be resumed.
+            unreachable = error.kind is ProviderFailure.CONNECTION
+            kind = FailureKind.CONNECTION if unreachable else FailureKind.AGENT_ERROR
+            raise AgentFailure(kind, str(error)) from error
+        if EMPTY_REPLY in answer.warnings:
+            raise AgentFailure(FailureKind.AGENT_ERROR, EMPTY_REPLY)
+        return AgentAnswer(
+            doc_ids=tuple(passage.id for passage in passages),
+            answer=answer.text,
+            citations=tuple(passages[place - 1].id for place in answer.citations),
+        )
 
     def _load_retriever(self) -> _Search:
         if self._mode == "tuned":  # this extra brings [search] too: one command, not two in turn
@@ -263,51 +289,3 @@ class PurpleProcess:
         with open_file(self._log) as file:
             log = read_tail(file, _LOG_TAIL).strip()
         return TargetError(f"the purple agent {what}; its log ends with:\n{log or '(empty)'}")
-
-
-class BuiltinAnswers:
-    """Answers from documents that were found or are given.
-
-    `provider` is the model that answers, named as for `--judge`; without one, sentences are quoted.
-    Answerers and models are imported here: a run without answers does not need them.
-    """
-
-    def __init__(self, provider: str = "") -> None:
-        from assay.llm.answerer import open_answerer
-
-        self._answerer = open_answerer(provider or EXTRACTIVE)
-
-    @property
-    def description(self) -> str:
-        """For the record of a run: the answerer, and the versions of its prompts."""
-        from assay.llm.answerer import ModelAnswerer
-
-        if isinstance(self._answerer, ModelAnswerer):
-            return f"{self._answerer.name}, prompts {', '.join(self._answerer.prompts.values())}"
-        return self._answerer.name
-
-    async def from_passages(self, question: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """Answer from these passages; a model that gets none answers from memory."""
-        from assay.llm.answerer import ModelAnswerer
-        from assay.llm.prompt import EMPTY_REPLY
-
-        try:
-            if isinstance(self._answerer, ModelAnswerer) and not passages:
-                answer = await self._answerer.answer_from_memory(question, _ANSWER_TOKENS)
-            else:
-                answer = await self._answerer.answer(question, passages, _ANSWER_TOKENS)
-        except ProviderError as error:
-            # A model that nobody serves is an outage: the run stops, and can be resumed.
-            unreachable = error.kind is ProviderFailure.CONNECTION
-            kind = FailureKind.CONNECTION if unreachable else FailureKind.AGENT_ERROR
-            raise AgentFailure(kind, str(error)) from error
-        if EMPTY_REPLY in answer.warnings:
-            raise AgentFailure(FailureKind.AGENT_ERROR, EMPTY_REPLY)
-        return AgentAnswer(
-            doc_ids=tuple(passage.id for passage in passages),
-            answer=answer.text,
-            citations=tuple(passages[place - 1].id for place in answer.citations),
-        )
-
-    async def close(self) -> None:
-        await self._answerer.close()

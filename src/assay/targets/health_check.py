@@ -1,7 +1,7 @@
 """Finds out which protocol is spoken at an address, and checks the health of one agent.
 
 await probe("http://localhost:8000")         # "a2a:URL", "mcp:URL" or "http:URL=TASK"
-await check_health(target, sample, build)    # a sample call, each problem with a remedy
+await check_health(config, query, build)     # a sample call, each problem with a remedy
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from assay.net.redact import (
     redact_url,
 )
 from assay.run.calls import with_quote
+from assay.run.config import RunConfig
 from assay.targets.a2a import WELL_KNOWN, A2AAgent, CardNotFound, base_address, find_card
 from assay.targets.answer_reader import AnswerReader
 from assay.targets.chunks import suggest_separator
@@ -219,7 +220,6 @@ class HealthReport:
     details: str = ""
     card_place: str = ""
     card: JsonObject | None = None
-    interfaces: tuple[str, ...] = ()
     calls: tuple[SampleCall, ...] = ()
     problems: tuple[Problem, ...] = ()
     dataset: str = ""
@@ -231,45 +231,34 @@ class HealthReport:
         return not any(problem.grave for problem in self.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class SampleQuery:
-    """What the sample call asks for; with `answers`, an answer without a text is a problem."""
-
-    query: str = "Does vitamin D lower blood pressure?"
-    top_k: int = 5
-    timeout: float = 60.0
-    answers: bool = False
-
-
 def query_of(data: Dataset | None) -> str:
     """A query of the data set that has a relevant document; the usual one without a data set."""
     for judgments in data.judgments.values() if data else ():
         for query_id, grades in judgments.items():
             if data and query_id in data.queries and max(grades.values(), default=0):
                 return data.queries[query_id].text
-    return SampleQuery().query
+    return "Does vitamin D lower blood pressure?"
 
 
 async def check_health(
-    url: str,
-    sample: SampleQuery,
+    config: RunConfig,
+    query: str,
     build: Callable[[Target], Agent],
     policy: OutboundPolicy = UNRESTRICTED,
     *,
     dataset: Dataset | None = None,
 ) -> HealthReport:
-    """Find out what the agent of a target or bare address speaks, call it, and list what is wrong.
-
-    `build` makes the agent. Raises `TargetError` if it cannot be reached.
+    """Find out what the agent of a run's target speaks, call it as the run would, and list what is
+    wrong. `build` makes the agent. Raises `TargetError` if it cannot be reached.
     """
     try:
-        target = parse_target(mask_secrets(url))
+        target = parse_target(mask_secrets(config.target))
         if target.kind == "url":
             target = parse_target(await probe(target.address, policy))
         agent = build(target)
         try:
             await agent.open()
-            call = await _call(agent, sample, dataset)
+            call = await _call(agent, query, config, dataset)
         finally:
             await agent.close()
     except TargetError as error:
@@ -290,12 +279,9 @@ async def check_health(
             target=redact_target(str(replace(target, address=shown))),
             card_place=redact_url(card.place),
             card=dict(card.document),
-            interfaces=tuple(
-                f"JSON-RPC {each.version} {redact_url(each.url)}" for each in card.interfaces
-            ),
         )
         problems = [Problem(redact_known(what), do, grave=False) for what, do in agent.findings]
-    problems += _about_call(call, sample, target)
+    problems += _about_call(call, config, target)
     if dataset is not None:
         problems += _about_ids(call, dataset)
         known = sum(each in dataset.known_ids for each in call.doc_ids)
@@ -303,7 +289,7 @@ async def check_health(
     return replace(report, problems=tuple(problems))
 
 
-async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> SampleCall:
+async def _call(agent: Agent, query: str, config: RunConfig, dataset: Dataset | None) -> SampleCall:
     way = "sample"
     if isinstance(agent, A2AAgent):
         way = "streaming" if agent.streaming else "blocking"
@@ -311,12 +297,12 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
     answer = AgentAnswer(())
     failure: AgentFailure | None = None
     try:
-        async with asyncio.timeout(sample.timeout):
-            answer = await agent.ask(sample.query, sample.top_k)
+        async with asyncio.timeout(config.timeout):
+            answer = await agent.ask(query, config.top_k)
     except AgentFailure as error:
         failure = error
     except TimeoutError:
-        failure = AgentFailure(FailureKind.TIMEOUT, f"no answer within {sample.timeout:g} s")
+        failure = AgentFailure(FailureKind.TIMEOUT, f"no answer within {config.timeout:g} s")
     milliseconds = (time.perf_counter() - started) * 1000
     known = frozenset() if dataset is None else dataset.known_ids
     reader: AnswerReader | None = getattr(agent, "reader", None)
@@ -344,7 +330,7 @@ async def _call(agent: Agent, sample: SampleQuery, dataset: Dataset | None) -> S
     )
 
 
-def _about_call(call: SampleCall, sample: SampleQuery, target: Target) -> Iterator[Problem]:
+def _about_call(call: SampleCall, config: RunConfig, target: Target) -> Iterator[Problem]:
     kind = TARGET_KINDS[target.kind]
     if call.failure:
         remedy = call.remedy or remedy_for(call.failure, call.status, kind)
@@ -357,12 +343,12 @@ def _about_call(call: SampleCall, sample: SampleQuery, target: Target) -> Iterat
         elif call.suggestion:
             remedy = f"try: --map '{call.suggestion}'"
         yield Problem("the answer has no ids", remedy, grave=False)
-    if sample.answers and not call.answer:
+    if config.answers and not call.answer:
         what = "no answer text was read: --answers has nothing to evaluate"
         remedy = 'answer with {"doc_ids": [...], "answer": "..."}, or name it: --map answer=EXPR'
         yield Problem(what, remedy, grave=True)
-    if len(call.doc_ids) > sample.top_k:
-        what = f"the answer has {len(call.doc_ids)} ids, top_k is {sample.top_k}"
+    if len(call.doc_ids) > config.top_k:
+        what = f"the answer has {len(call.doc_ids)} ids, top_k is {config.top_k}"
         yield Problem(what, "send at most top_k: the rest scores nothing", grave=False)
     if len(set(call.doc_ids)) < len(call.doc_ids):
         remedy = "send each id once: a repeat scores nothing and takes a place"

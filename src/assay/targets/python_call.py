@@ -21,11 +21,11 @@ from typing import Any
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 from assay.files import find_project_file
 from assay.llm.passages import Passage
+from assay.net.gather import DaemonThreads
 from assay.net.redact import redact_known
 from assay.targets.answer_reader import known_form, read_answer
 from assay.targets.protocol import CURRENT_SEARCH, Agent, AgentAnswer, AgentInfo, SearchAddress
 from assay.targets.target_kinds import OpenContext, Target
-from assay.targets.threads import DaemonThreads
 
 _MAX_MESSAGE = 200
 _RETRIEVER_METHODS = ("retrieve", "invoke")

@@ -42,7 +42,6 @@ CONTRACT_TARGET = re.compile(
 
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
-_HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
 _WHOLE = r"(?P<address>.*)"
 # The last `#` counts, and only before a tool's name.
 _BEFORE_TOOL = r"(?P<address>.*?)(?:(?<=.)#(?P<fragment>[A-Za-z0-9_.:/-]{1,128}))?"
@@ -232,8 +231,8 @@ def parse_target(text: str) -> Target:
         message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
         near = closest(prefix.lower(), [name for name in TARGET_KINDS if name != "url"])
         meant = f"{near}:{rest}" if near and rest else ""
-        if written in MODES or _HOST_AND_PORT.fullmatch(written):
-            meant = f"{'builtin:' if written in MODES else 'http://'}{written}"
+        if written in MODES:
+            meant = f"builtin:{written}"
         if Path(written).suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
             message += f". {shown!r} is a table: pass it as --dataset"
         raise UsageError(f"{message}. Did you mean {redact_target(meant)!r}?" if meant else message)

@@ -18,6 +18,7 @@ import orjson
 
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure, UsageError
+from assay.llm.passages import Spending
 from assay.llm.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
 from assay.llm.providers.provider import (
     PRICES_VARIABLE,
@@ -29,7 +30,6 @@ from assay.llm.providers.provider import (
     setting,
     without_thought,
 )
-from assay.llm.spending import Spending
 from assay.net.outbound import is_loopback
 from assay.net.redact import reveal
 from assay.net.retry import RetryPolicy
@@ -115,9 +115,6 @@ class CachedProvider:
     def name(self) -> str:
         """`KIND:MODEL`."""
         return self._model.name
-
-    def __repr__(self) -> str:
-        return f"<provider {self.name}>"
 
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         """The text of the reply."""

@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from assay.data import Dataset, load_dataset
+from assay.net.gather import DaemonThreads
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
@@ -44,7 +45,6 @@ from assay.serve.green.jobs import (
     JobState,
 )
 from assay.serve.readiness import Loading
-from assay.targets.threads import DaemonThreads
 
 ARTIFACT = "Evaluation Results"
 STATUS_S = 5.0
