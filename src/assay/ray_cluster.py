@@ -30,14 +30,9 @@ _PARTS_PER_CPU = 2
 
 
 class RayCluster:
-    """with RayCluster("ray") as cluster: ...  # `environment`: more variables for the workers"""
+    """with RayCluster() as cluster: ...  # `environment`: more variables for the workers"""
 
-    def __init__(self, engine: str, environment: Mapping[str, str] | None = None) -> None:
-        if engine != "ray":
-            raise UsageError(
-                f"unknown engine {engine!r}; use --engine ray, and set RAY_ADDRESS to choose a "
-                "cluster"
-            )
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         if is_private():
             raise UsageError(
                 "a private run stays in one process, and Ray keeps data in files: leave out "

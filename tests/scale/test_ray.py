@@ -127,7 +127,7 @@ def test_an_index_survives_a_killed_worker(
     embeddings.kills = True
     settings = EmbedderSettings(f"openai:letters@{embeddings.url}")
     store = open_store(f"ray-{place}", open_embedder(settings))
-    report = build_on_cluster(corpus(_DOCUMENTS), settings, store, "ray")
+    report = build_on_cluster(corpus(_DOCUMENTS), settings, store)
     assert report.documents == len(_DOCUMENTS)
     assert embeddings.killed
     embedder = open_embedder(settings)
@@ -152,7 +152,7 @@ def test_what_is_embedded_is_not_embedded_again(
         corpus(_DOCUMENTS[:160]), open_embedder(settings), ArrayStore(tmp_path / "one", "one")
     )
     embeddings.texts.clear()
-    build_on_cluster(corpus(_DOCUMENTS), settings, ArrayStore(tmp_path / "all", "all"), "ray")
+    build_on_cluster(corpus(_DOCUMENTS), settings, ArrayStore(tmp_path / "all", "all"))
     titles = {document.title for document in _DOCUMENTS}
     texts = [one for one in embeddings.texts if one.startswith("Title") and one not in titles]
     assert sorted(texts) == sorted(
@@ -169,7 +169,7 @@ def test_a_cluster_elsewhere_is_used_through_its_client_port(
     settings = EmbedderSettings(f"openai:letters@{embeddings.url}")
     store, told = ArrayStore(tmp_path / "one", "one"), []
     report = build_on_cluster(
-        corpus(_DOCUMENTS[:20]), settings, store, "ray", lambda what, *_: told.append(what)
+        corpus(_DOCUMENTS[:20]), settings, store, lambda what, *_: told.append(what)
     )
     assert report.documents == 20
     assert told[0] == "using 2 CPUs and 0 GPUs of Ray"
@@ -219,5 +219,5 @@ def test_a_token_that_is_missing_is_told(cluster: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(ray, "init", refuse)
     monkeypatch.setattr(ray, "shutdown", lambda: closed.append(True))
     with pytest.raises(TargetError, match=f"at {cluster}: the file.*RAY_AUTH_MODE and the token"):
-        RayCluster("ray").__enter__()
+        RayCluster().__enter__()
     assert closed  # or the next connection of this process would fail

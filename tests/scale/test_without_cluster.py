@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from assay import ray_cluster
 from assay.cli.app import app
 from assay.data import load_dataset
-from assay.errors import AssayError, RunError, TargetError, UsageError
+from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation import merge as shards
 from assay.ray_cluster import RayCluster
 from assay.run.config import RunConfig
@@ -31,14 +31,12 @@ def test_no_cluster_is_told_at_once(
         (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9\n")
         monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9.*ray stop"):
-        RayCluster("ray").__enter__()
+        RayCluster().__enter__()
     # By default Ray never gives up.
     assert os.environ["RAY_task_oom_retries"] == "3"  # noqa: SIM112
-    with pytest.raises(UsageError, match="unknown engine 'spark'"):
-        RayCluster("spark")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(AssayError, match=r"pip install 'agent-assay\[ray\]'"):
-        RayCluster("ray").__enter__()
+        RayCluster().__enter__()
 
 
 def test_a_worker_of_another_version_names_both_and_its_node(
@@ -77,7 +75,7 @@ def test_shards_that_came_before_the_end_are_kept(
     config = RunConfig(target="builtin:bm25", dataset="notes", num_queries=6)
     kind = KeyboardInterrupt if isinstance(end, KeyboardInterrupt) else RunError
     with pytest.raises(kind, match=rf"{told} each missing shard with --shard I/3"):
-        shards.evaluate_on_cluster(config, load_dataset("notes"), 3, RayCluster("ray"), tmp_path)
+        shards.evaluate_on_cluster(config, load_dataset("notes"), 3, RayCluster(), tmp_path)
 
 
 def test_options_that_belong_together_are_refused_alone() -> None:

@@ -115,6 +115,16 @@ def write_output(
         file.write(content)
 
 
+def write_stream(write: Callable[[BinaryIO], object], path: Path | None) -> None:
+    """Write a result in bytes to a file that the user named, else to stdout."""
+    if path is None:
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    else:
+        with output_file(path) as stream:
+            write(stream)
+
+
 def warn(message: str) -> None:
     """A note about something that may be wrong."""
     say(f"warning: {message}")

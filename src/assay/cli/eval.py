@@ -112,7 +112,7 @@ def evaluate(
     finished = True
     try:
         if engine:
-            run = _evaluate_on_cluster(config, data, out, engine, int(shard or 0), listener or ())
+            run = _evaluate_on_cluster(config, data, out, int(shard or 0), listener or ())
         else:
             run, finished = run_in_terminal(
                 config,
@@ -185,7 +185,6 @@ def _evaluate_on_cluster(
     config: RunConfig,
     dataset: "Dataset",
     out: Path,
-    engine: str,
     shards: int,
     listeners: Sequence[str],
 ) -> "Run":
@@ -194,7 +193,7 @@ def _evaluate_on_cluster(
     from assay.ray_cluster import RayCluster
 
     with evaluation_events() as events, RunListeners(listeners, say) as following:
-        with RayCluster(engine) as cluster:
+        with RayCluster() as cluster:
             count = shards or cluster.count("CPU")
             run = evaluate_on_cluster(config, dataset, count, cluster, out, events)
         following.started(run.folder)

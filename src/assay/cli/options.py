@@ -42,6 +42,7 @@ ENGINE_OPTION = option(
     "Run on a Ray cluster: that at RAY_ADDRESS, else on this machine.",
     "ASSAY_ENGINE",
     "ray",
+    choices=("ray",),
     group="Run",
     usual=False,
 )

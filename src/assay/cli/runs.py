@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from assay.cli.console import Unwrapped, facts, warn, write_output
+from assay.cli.console import Unwrapped, facts, warn, write_output, write_stream
 from assay.cli.options import METRICS_OPTION, RUNS_OPTION, require_used
-from assay.cli.verb import Output, Result, argument, option, switch
+from assay.cli.verb import Result, argument, option, switch
 from assay.errors import RunError, UsageError
 from assay.evaluation.merge import submission_of
 from assay.net.json import JsonObject
@@ -235,7 +235,7 @@ def export(
     ),
     out: Path | None = option(None, "Write to this file instead of stdout."),
     folder: Path = RUNS_OPTION,
-) -> Output:
+) -> None:
     """Export runs as tables, as TREC runs or for AgentBeats.
 
     AGENTBEATS_AGENT_ID names the agent in a result file of AgentBeats.
@@ -247,7 +247,7 @@ def export(
         if document["status"] != "completed":
             warn("not every query was asked, so the result is partial")
         content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        return Output(lambda stream: stream.write(content), out)
+        return write_stream(lambda stream: stream.write(content), out)
     kind = table or ("queries" if form in ("trec", "parquet", "jsonl") else "runs")
     if form == "trec" and (kind != "queries" or len(runs) > 1):
         raise UsageError("--format trec writes the rankings of one run; pass one, without --table")
@@ -257,19 +257,19 @@ def export(
         require_used(context, ("metrics",), "on rows of queries and on a TREC run; leave it out")
     read = [ExportedRun.read(find_run(each, folder)) for each in runs]
     if form == "trec":
-        return Output(partial(formats.write_trec, read[0]), out)
+        return write_stream(partial(formats.write_trec, read[0]), out)
     if kind == "queries":
         rows, columns = formats.query_rows_of(read), formats.query_columns(read)
-        return Output(lambda stream: write_rows(rows, form, stream, columns), out)
+        return write_stream(lambda stream: write_rows(rows, form, stream, columns), out)
     figures = formats.figures_of(
         read, split_metrics(metrics or ()), few=form in ("markdown", "latex")
     )
     if form not in ("markdown", "latex"):
         rows, columns = formats.run_rows(read, figures), formats.run_columns(figures)
-        return Output(lambda stream: write_rows(rows, form, stream, columns), out)
+        return write_stream(lambda stream: write_rows(rows, form, stream, columns), out)
     compared = []
     try:
         compared = formats.compare_with_first(read, figures) if len(read) > 1 else []
     except RunError as error:
         warn(f"nothing is bold or marked in the table: {error}")
-    return Output(partial(formats.write_paper_table, read, figures, compared, form), out)
+    return write_stream(partial(formats.write_paper_table, read, figures, compared, form), out)

@@ -138,7 +138,7 @@ def index(
         chosen = embedding.open_embedder(settings)
         store = open_store(data.name, chosen)
         if engine:
-            report = build_on_cluster(data, settings, store, engine, progress, bm25=parameters)
+            report = build_on_cluster(data, settings, store, progress, bm25=parameters)
         else:
             report = build_index(data, chosen, store, progress, bm25=parameters)
     return _index_result(data, store, chosen, report)

@@ -13,17 +13,16 @@
 """
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 
-from assay.cli.console import facts, output_file, print_json, say, show
+from assay.cli.console import facts, print_json, say, show
 from assay.cli.old_options import current_spelling, instead_of, rename_variables
 from assay.errors import did_you_mean
 from assay.run.config import settings
@@ -58,25 +57,7 @@ class Result:
             say(note)
 
 
-@dataclass(frozen=True)
-class Output:
-    """What a verb returns whose result is bytes: for `out`, else for stdout."""
-
-    write: Callable[[BinaryIO], object]
-    out: Path | None = None
-    exit_code: int = 0
-
-    def show(self, _as_json: bool) -> None:
-        """Write it."""
-        if self.out is None:
-            self.write(sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-        else:
-            with output_file(self.out) as stream:
-                self.write(stream)
-
-
-Verb = Callable[..., Result | Output | None]
+Verb = Callable[..., Result | None]
 
 
 @dataclass(frozen=True, slots=True)

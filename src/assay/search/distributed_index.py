@@ -112,13 +112,12 @@ def build_on_cluster(
     dataset: Dataset,
     settings: EmbedderSettings,
     store: Store,
-    engine: str,
     progress: Progress = silent,
     *,
     bm25: Bm25Settings | None = None,
 ) -> IndexReport:
     """As `build_index`, embedded by a Ray cluster; this machine keeps the vectors."""
-    with RayCluster(engine, {"ASSAY_THREADS": "1"}) as cluster:
+    with RayCluster({"ASSAY_THREADS": "1"}) as cluster:
         counts = f"{cluster.count('CPU')} CPUs and {cluster.count('GPU')} GPUs"
         progress(f"using {counts} of Ray", 0, None)
         return build_index(dataset, ClusterEmbedder(settings, cluster), store, progress, bm25=bm25)

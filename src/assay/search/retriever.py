@@ -55,14 +55,6 @@ class LearnedRanking(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedQuery:
-    """A judged query that a document is relevant for. `overlap`: predicted, from 0 to 1."""
-
-    query_id: str
-    overlap: float
-
-
-@dataclass(frozen=True, slots=True)
 class SearchHit:
     """A document, shown by its best chunk. `signals`: its rank in each signal that found it."""
 
@@ -84,13 +76,11 @@ class Explanation:
         shares: of each signal in the score; they add up to it if the mode is a sum.
         terms: what each word of the query, as BM25 counts it, adds to the BM25 score.
         feedback: the documents that the query was moved towards, best first.
-        judged: for tuned, the judged queries that it is relevant for, most alike first.
     """
 
     shares: Mapping[str, float] = field(default_factory=dict)
     terms: Mapping[str, float] = field(default_factory=dict)
     feedback: tuple[str, ...] = ()
-    judged: tuple[JudgedQuery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,19 +199,15 @@ class Retriever:
                 word = {index: known[index]} if index in known else {}
                 for doc_id, score in self._words.find(word, among=doc_ids).items():
                     words[doc_id][term] = score
-        judged: Sequence[tuple[JudgedQuery, ...]] = [()] * len(hits)
-        if self.ranker and chosen == "tuned" and trace is None:
-            rows = [self._words.row_of[doc_id] for doc_id in doc_ids]
-            judged = self.ranker.judged_for(text, self._query_vector(text), rows)
         places = [(hit.doc_id, hit.chunk_index) for hit in hits]
         stored = self._vectors.chunks(places, vectors=True) if trace else {}
         explained = []
-        for hit, place, named in zip(hits, places, judged, strict=True):
+        for hit, place in zip(hits, places, strict=True):
             shares = ranking.shares.get(hit.doc_id, {chosen: hit.score})
             if trace is not None and place in stored:
                 shares = trace.shares(hit.doc_id, np.asarray(stored[place].vector, np.float32))
             feedback = trace.feedback if trace else ()
-            explained.append((hit, Explanation(shares, words[hit.doc_id], feedback, named)))
+            explained.append((hit, Explanation(shares, words[hit.doc_id], feedback)))
         return explained
 
     @property

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
@@ -15,27 +14,26 @@ from pydantic import TypeAdapter
 
 from assay.errors import SearchError
 from assay.files import atomic_write, read_file
-from assay.search.retriever import JudgedQuery, LearnedRanking
+from assay.search.retriever import LearnedRanking
 from assay.search.tuning.features import CorpusFeatures, Floats, QueryEncoder, Sparse
 from assay.search.tuning.memory import Memory
-from assay.search.tuning.signals import PAGE, compare_with_judged, first_pass, second_pass
+from assay.search.tuning.signals import PAGE, first_pass, second_pass
 from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import FamiliarityGate, HeldOut
 
-MAGIC = b"assay-tuned 10\n"
+MAGIC = b"assay-tuned 11\n"
 _MAX_BYTES = 4 * 2**30
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-JUDGED_SHOWN = 5
 # The neighbors of a query that all trees are asked for.
 PREDICTED = 60
 
 
 @dataclass(frozen=True)
 class TunedRanker:
-    """Ranks the documents of one index; `judged` are the ids of the remembered queries."""
+    """Ranks the documents of one index."""
 
     held_out: HeldOut
     encoder: QueryEncoder
@@ -44,7 +42,6 @@ class TunedRanker:
     overlap_trees: TreeGraph
     ranking_trees: TreeGraph
     gate: FamiliarityGate
-    judged: tuple[str, ...]
 
     def rank(self, text: str, vector: Floats, top_k: int = 10) -> LearnedRanking:
         """Best first."""
@@ -69,23 +66,6 @@ class TunedRanker:
         values = values * 0.999 + 1 / np.arange(1, len(documents) + 1) * 0.001
         found = dict(zip(documents.tolist(), values.tolist(), strict=True))
         return LearnedRanking(found, self.gate.trust(candidates, documents[0]))
-
-    def judged_for(
-        self, text: str, vector: Floats, documents: Sequence[int]
-    ) -> list[tuple[JudgedQuery, ...]]:
-        """For each document, the judged queries that it is relevant for, most alike first."""
-        questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
-        first = first_pass(self.corpus, self.memory, questions)
-        (neighbours,), features = compare_with_judged(self.memory, first)
-        overlap = np.clip(self._overlap(features.reshape(-1, features.shape[-1])), 0, 1)
-        relevant = self.memory.relevant[neighbours]
-        found = []
-        for label in self.memory.bundles.label[np.asarray(documents, np.int64)].tolist():
-            spoke = np.asarray(relevant[:, [label]].toarray()).ravel() > 0
-            best = sorted(np.flatnonzero(spoke).tolist(), key=lambda one: -overlap[one])
-            named = [(self.judged[neighbours[one]], float(overlap[one])) for one in best]
-            found.append(tuple(JudgedQuery(*pair) for pair in named[:JUDGED_SHOWN]))
-        return found
 
     def _overlap(self, features: Floats) -> Floats:
         return self.overlap_trees.predict(features, PREDICTED)

@@ -202,7 +202,6 @@ def fit(
         overlap_trees=TreeGraph.of(overlap),
         ranking_trees=TreeGraph.of(ranking, trees_used, ranks=True),
         gate=gate,
-        judged=tuple(data.queries[one].id for one in train),
     )
 
 
