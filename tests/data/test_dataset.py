@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import assay.data
-from assay.data import UNANSWERABLE, Dataset, Document, Query, load_dataset
+from assay.data import Dataset, Document, Query, load_dataset
 from assay.data.beir import write_beir
-from assay.data.dataset import Fact, sample_dataset
+from assay.data.dataset import UNANSWERABLE, Fact, sample_dataset
 from assay.data.load import check_dataset
 from assay.errors import DataError
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.data.conftest import CORPUS, QUERIES, WriteDataset
 
-from assay.data import cache_folder, load_dataset
+from assay.data import load_dataset
+from assay.data.cache import cache_folder
 from assay.data.load import check_dataset
 from assay.errors import DataError, UsageError
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import pytrec_eval
 
-from assay.data import read_qrels, read_run
-from assay.data.qrels import beir_qrels, trec_qrels
+from assay.data.qrels import beir_qrels, read_qrels, read_run, trec_qrels
 from assay.errors import DataError
 
 EXPECTED = {"q-1": {"d-1": 2, "d-2": 0}, "q2": {"d-1": -1}}

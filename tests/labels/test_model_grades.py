@@ -14,8 +14,7 @@ from tests.llm_providers.model_server import ModelServer, openai_model
 import assay
 from assay.answers.judge import Judge
 from assay.cli.app import app
-from assay.data import read_qrels
-from assay.data.qrels import judged_by_model
+from assay.data.qrels import judged_by_model, read_qrels
 from assay.errors import AssayError
 from assay.labels.model_grades import grade_of, grade_passage, grade_pool
 from assay.labels.pool import GradingPool, PassagePair

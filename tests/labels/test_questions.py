@@ -12,7 +12,8 @@ from tests.labels.conftest import TEXTS as ALL_TEXTS
 from tests.llm_providers.model_server import ModelServer, openai_model
 
 from assay.cli.app import app
-from assay.data import Document, Fact, load_dataset
+from assay.data import Document, load_dataset
+from assay.data.dataset import Fact
 from assay.errors import AssayError
 from assay.labels.questions import (
     QuestionCandidate,

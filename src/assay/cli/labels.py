@@ -30,9 +30,9 @@ from assay.cli.options import (
     choose_dataset,
 )
 from assay.cli.verb import Result, argument, option, setting_option, switch
-from assay.data import read_run
 from assay.data.beir import require_new_folder
 from assay.data.load import KNOWN, is_table
+from assay.data.qrels import read_run
 from assay.errors import UsageError
 from assay.evaluation.gates import CORRECTNESS, NUGGETS
 from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool
@@ -432,7 +432,7 @@ def _with_model(
     async def run() -> tuple[_Made, JsonObject]:
         async with open_provider(spec, **rules) as model:
             made = await work(model)
-            return made, {"model": model.name, "spending": asdict(model.spending)}
+            return made, {"model": model.name, "spending": model.spending.model_dump()}
 
     return asyncio.run(run())
 

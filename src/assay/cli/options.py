@@ -141,8 +141,7 @@ def load_judgments(
 
     A data set is downloaded if it is missing.
     """
-    from assay.data import read_qrels
-    from assay.data.qrels import judged_by_model
+    from assay.data.qrels import judged_by_model, read_qrels
 
     if qrels is not None:
         return JudgmentSource(str(qrels), read_qrels(qrels), None, judged_by_model(qrels))

@@ -34,9 +34,10 @@ from assay.cli.verb import (
     switch,
     with_settings,
 )
-from assay.data import load_dataset, read_run
+from assay.data import load_dataset
 from assay.data.load import KNOWN, is_table
 from assay.data.logged_answers import COLUMNS, column_paths, looks_logged
+from assay.data.qrels import read_run
 from assay.data.table import (
     SUFFIXES,
     parse_columns,

@@ -1,4 +1,4 @@
-"""The types of answering: passages, answers, and what they cost. Imports nothing."""
+"""The types of answering: passages and answers. Imports nothing."""
 
 from dataclasses import dataclass
 
@@ -37,21 +37,6 @@ class Answer:
     stop_reason: str = "endTurn"
     found: bool = True
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What calls of a model cost: calls, tokens and US dollars; `cached` replies cost nothing.
-
-    `cost` is None if the model's price is not known. Tokens that a service did not count are
-    those that were reserved for the call.
-    """
-
-    calls: int
-    cached: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
 
 
 def not_found(model: str, *warnings: str) -> Answer:
