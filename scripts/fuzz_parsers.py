@@ -60,7 +60,6 @@ PARSERS: dict[str, Parser] = {
     "target": (_checked(tests.test_targets), tests.TARGETS),
     "address": (_checked(tests.test_no_address_is_too_odd_to_be_redacted), tests.TARGETS),
     "gate": (_checked(tests.test_gates), tests.GATES),
-    "retry-after": (_checked(tests.test_retry_after), ("120", "Wed, 21 Oct 2026 07:28:00 GMT")),
     "report": (_checked(tests.test_reports_of_others), (tests.REPORT,)),
 }
 # The readers of files by the names of these: qrels.tsv, questions.csv, ...

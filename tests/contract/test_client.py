@@ -56,7 +56,6 @@ async def test_what_follows_the_terminal_event_is_not_read(after: Any) -> None:
         ({"ok": True, "outputs": {"a": 1}}, "ok"),
         ({"status": "success", "outputs": {"a": 1}}, "ok"),
         ({"success": True, "data": {"a": 1}}, "ok"),
-        ({"status": "ok", "outputs": {"a": 1}, "error": None, "grounding": None}, "ok"),
         ({"status": "degraded", "outputs": {"a": 1}}, "degraded"),
         ({"status": "degraded", "ok": False, "outputs": {"a": 1}}, "error"),
     ],
@@ -72,28 +71,15 @@ async def test_every_accepted_dialect_is_read(way: str, said: dict[str, Any], st
     assert (response.status, response.outputs) == (status, {"a": 1})
 
 
-async def test_a_malformed_extra_is_left_out_and_named() -> None:
-    def spoil(reply: Reply) -> Reply:
-        return reply.with_json({**reply.json, "grounding": {"chunks": 5}, "usage": "much"})
-
-    response = await ask(Tampered(DEMO, spoil), "sync")
-    assert (response.outputs["count"], response.grounding) == (2, None)
-    named = ["malformed and left out: grounding", "malformed and left out: usage"]
-    assert response.warnings == named
-
-
 async def test_the_request_id_is_sent_as_a_header_too() -> None:
-    seen: list[Any] = []
-
-    async def record(request: Request) -> Response:
-        seen.append((request.headers["x-request-id"], await request.json()))
+    async def answer(request: Request) -> Response:
+        assert request.headers["x-request-id"] == "r\\xe9"
+        assert None not in (await request.json()).values()
         return JSONResponse({"request_id": "r\u00e9", "status": "ok", "outputs": {}})
 
-    app = Starlette(routes=[Route("/agents/run/sync", record, methods=["POST"])])
-    await ask(app, "sync", AgentRunRequest(request_id="r\u00e9", task_type="T"))
-    assert seen[0][0] == "r\\xe9"
-    assert seen[0][1]["request_id"] == "r\u00e9"
-    assert None not in seen[0][1].values()
+    app = Starlette(routes=[Route("/agents/run/sync", answer, methods=["POST"])])
+    request = AgentRunRequest(request_id="r\u00e9", task_type="T")
+    assert (await ask(app, "sync", request)).request_id == "r\u00e9"
 
 
 def test_names_come_from_the_environment() -> None:
@@ -116,10 +102,7 @@ def test_a_variable_that_cannot_be_read_says_why(text: str, said: str) -> None:
         read_endpoints({"AGENT_ENDPOINTS_JSON": text})
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["http://[::1", "http://me:s3cret@host:port", "http://", "http://h/?a=b", "ftp://host"],
-)
+@pytest.mark.parametrize("address", ["http://me:s3cret@host:port", "http://h/?a=b", "ftp://host"])
 def test_what_is_not_an_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match=r"^agent: 'http|^agent: 'ftp") as caught:
         resolve_agent(address, {})

@@ -8,8 +8,6 @@ from pydantic import BaseModel, ValidationError
 
 from assay.contract.envelope import (
     AgentRunRequest,
-    Budgets,
-    ErrorCode,
     GroundingChunk,
     GroundingPack,
     TaskError,
@@ -25,12 +23,6 @@ VALID = {"request_id": "r1", "task_type": "T"}
 
 def request(**fields: Any) -> AgentRunRequest:
     return AgentRunRequest.model_validate({**VALID, **fields})
-
-
-def test_budgets_have_the_names_of_both_dialects() -> None:
-    other = Budgets.model_validate({"max_tokens": 5, "max_time_ms": 7})
-    assert other == Budgets.model_validate({"max_output_tokens": 5, "timeout_ms": 7})
-    assert (other.max_output_tokens, other.timeout_ms) == (5, 7)
 
 
 def test_null_and_unknown_fields_in_a_request_mean_nothing() -> None:
@@ -56,10 +48,9 @@ def test_a_response_never_holds_null() -> None:
     assert wire["grounding"]["chunks"] == [{"chunk_id": "c1", "text": "", "metadata": {}}]
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_number_that_json_cannot_say_is_an_error_and_not_a_null(value: float) -> None:
+def test_a_number_that_json_cannot_say_is_an_error_and_not_a_null() -> None:
     with pytest.raises(ValueError, match="NaN"):
-        succeeded(request(), {"scores": [value]}).to_wire()
+        succeeded(request(), {"scores": [float("inf")]}).to_wire()
 
 
 @pytest.mark.parametrize(
@@ -84,18 +75,9 @@ def test_a_validation_error_names_the_field_and_never_the_value(body: Any, field
 
 
 class PaperInputs(BaseModel):
-    query: str
-    papers: dict[str, list[str]] = {}
+    papers: dict[str, list[str]]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({"query": [CANARY]}, "inputs.query should be a string"),
-        ({"query": "q", "papers": {CANARY: 1}}, "inputs.papers.* should be a list"),
-    ],
-)
-def test_wrong_inputs_are_named_and_a_key_of_the_caller_is_not(inputs: Any, message: str) -> None:
-    with pytest.raises(TaskError) as caught:
-        read_inputs(PaperInputs, request(inputs=inputs))
-    assert (caught.value.code, caught.value.message) == (ErrorCode.VALIDATION_ERROR, message)
+def test_a_key_of_the_caller_is_not_named() -> None:
+    with pytest.raises(TaskError, match=r"^inputs\.papers\.\* should be a list$"):
+        read_inputs(PaperInputs, request(inputs={"papers": {CANARY: 1}}))

@@ -56,16 +56,6 @@ async def run(client: httpx.AsyncClient, way: str, sent: dict[str, Any]) -> dict
     return response
 
 
-async def test_progress_may_be_reported_from_a_thread(start_agent: StartAgent) -> None:
-    async def in_thread(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
-        for number in range(20):
-            await asyncio.to_thread(report, "step", percent=None, number=number)
-        return succeeded(request, {})
-
-    found = await stream(await start_agent(in_thread), body())
-    assert [event["number"] for event in found[1:-1]] == list(range(20))
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("answer", "status", "error"),

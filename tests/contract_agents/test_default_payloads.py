@@ -45,16 +45,6 @@ async def test_default_means_the_served_data_set_until_it_is_ingested(agents: Ag
     assert [chunk["doc_id"] for chunk in ingested["outputs"]["chunks"]] == ["mine"]
 
 
-async def test_an_empty_list_of_documents_writes_nothing(agents: Agents) -> None:
-    answer = await agents.run("RAG_INGEST", {"documents": [], "knowledgeBase": "empty"})
-    counts = {"ingestedCount": 0, "chunkCount": 0, "collection": "empty"}
-    assert answer["outputs"] == {**counts, "docIds": [], "chunkIds": [], "errors": []}
-    unknown = await agents.run("RAG_RETRIEVE", {"query": "tea", "knowledgeBase": "empty"})
-    assert unknown["error"]["code"] == "TASK_FAILED"
-    read_only = await agents.run("RAG_INGEST", {"documents": [], "knowledgeBase": "nfcorpus"})
-    assert read_only["error"]["code"] == "VALIDATION_ERROR"
-
-
 @pytest.mark.parametrize(("mode", "passed"), [("DEMO", True), ("LIVE", False)])
 async def test_without_claims_live_fails_closed(agents: Agents, mode: str, passed: bool) -> None:
     inputs = {"claims": [], "groundingPack": {"sources": []}}

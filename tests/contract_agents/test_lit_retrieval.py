@@ -59,10 +59,3 @@ async def test_databases_are_taken_in_turns_and_unknown_ones_are_named(agents: A
     assert answer["provenance"] == {"databases": ["tiny", "lab"]}
     assert answer["status"] == "degraded"
     assert answer["warnings"][0].startswith("a database was not searched")
-
-
-async def test_a_context_budget_leaves_papers_out(agents: Agents) -> None:
-    answer = await agents.run("LIT_RETRIEVAL", {"query": QUERY}, budgets={"max_context_tokens": 30})
-    assert answer["status"] == "degraded"
-    assert answer["outputs"]["count"] == 1
-    assert answer["warnings"] == ["budgets.max_context_tokens: 2 papers were left out"]

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contract_agents.sample_agents import Agents, make_knowledge, running_agents
+from tests.contract_agents.sample_agents import Agents
 
 from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.serve.contract_agents.rag_agents import cut_text
@@ -66,18 +65,6 @@ async def test_a_changed_document_replaces_its_chunks_and_leaves_others(agents: 
     assert sorted(await found(agents, "steeped brewed")) == ["beer__chunk_0", "tea__chunk_0"]
 
 
-async def test_another_process_sees_what_was_written_since_it_looked(tmp_path: Path) -> None:
-    folder = tmp_path / "shared"
-    async with (
-        running_agents(make_knowledge(folder)) as writer,
-        running_agents(make_knowledge(folder)) as reader,
-    ):
-        await writer.outputs("RAG_INGEST", inputs(TEA))
-        assert await found(reader, "steeped") == ["tea__chunk_0"]
-        await writer.outputs("RAG_INGEST", inputs(BEER))
-        assert len(await found(reader, "steeped brewed")) == 2
-
-
 async def test_documents_that_cannot_be_taken_are_named(agents: Agents) -> None:
     given = inputs(TEA, document("void", " \n "), document("tea", "Another tea."))
     answer = await agents.run("RAG_INGEST", given)
@@ -107,22 +94,6 @@ def test_without_overlap_pieces_are_the_text_cut_between_sentences() -> None:
     assert all(piece.endswith(".") for piece in pieces)
     again = cut_text(text, size=100, overlap=30)
     assert sum(map(len, again)) > sum(map(len, pieces))
-
-
-async def test_a_failed_write_changes_nothing(
-    agents: Agents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await agents.outputs("RAG_INGEST", inputs(TEA))
-
-    def fail(path: Path, content: bytes) -> None:
-        path.with_name(f".{path.name}.part").write_bytes(content[:10])
-        raise OSError(28, "no space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr("assay.serve.contract_agents.rag_agents.atomic_write", fail)
-        answer = await agents.run("RAG_INGEST", inputs(BEER))
-    assert answer["error"]["code"] == "TASK_FAILED"
-    assert await found(agents, "steeped brewed") == ["tea__chunk_0"]
 
 
 @given(doc_id=st.text(min_size=1), index=st.integers(0, 10**6))

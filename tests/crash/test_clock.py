@@ -22,7 +22,7 @@ def answers(query: str, _top_k: int) -> list[str]:
     return [f"d{number + 1}", f"d{number}"] if number % 3 else ["d0"]
 
 
-@pytest.mark.parametrize("jump", [-365 * DAY, -DAY, 3601.0, DAY, 3650 * DAY])
+@pytest.mark.parametrize("jump", [-365 * DAY, DAY])
 def test_no_figure_of_a_run_depends_on_the_wall_clock(
     jump: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

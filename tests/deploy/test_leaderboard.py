@@ -1,20 +1,15 @@
 """The queries of docs/leaderboard.md, run as they stand on results of real evaluations."""
 
-import asyncio
 import json
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.serving import finds, serving
 from tests.tiny_dataset import tiny_dataset
 
 from assay import Run, evaluate
 from assay.evaluation.merge import submission_of
-from assay.report.terminal import plain_text, render_report
-from assay.serve.purple import PROFILE, purple_app
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -84,15 +79,3 @@ def test_the_query_over_run_folders_reads_them_as_they_are() -> None:
     rows = rows_of(QUERIES[1])
     assert [row[0].rpartition(":")[2] for row in rows] == ["good", "older", "poor"]
     assert all(low <= mean <= high for _, _, _, mean, low, high, _ in rows)
-
-
-async def test_an_agent_is_named_by_its_card_beside_its_address() -> None:
-    async def find(query: str) -> list[str]:
-        return good(query)
-
-    async with serving(purple_app(finds(find))) as url:
-        run = await asyncio.to_thread(evaluate, f"a2a:{url}", TINY)
-    card = f"{PROFILE.name} {version('agent-assay')}"
-    assert run.folder.read_header().target.agent == run.report.target.agent == card
-    assert plain_text(render_report(run.report, path="x")).startswith(f"{card} on tiny test")
-    assert card in run.folder.page_file.read_text()

@@ -41,9 +41,6 @@ def in_group(group: str, *cases: tuple[str, str, wire.Act | Content]) -> tuple[M
     )
 
 
-_OK = "HTTP/1.1 200 OK"
-_TYPE = "Content-Type: {kind}"
-_LENGTH = "Content-Length: {length}"
 _DEEP = "[" * 100_000 + "]" * 100_000
 _ESCAPES = "\x1b[2J\x1b[1;31mPASSED\x1b]0;owned\x07 \x9b31m \u202egnp.exe\u2066"
 _INJECTION = (
@@ -58,31 +55,23 @@ CATALOGUE: tuple[Misbehavior, ...] = (
         "transport",
         ("no-answer", CONNECTION, wire.no_answer),
         ("reset-in-body", CONNECTION, wire.reset_in_body),
-        ("half-close-in-body", PROTOCOL, wire.half_close_in_body),
     ),
     *in_group(
         "timing",
         ("silence", TIMEOUT, wire.silence),
         ("slow-body", TIMEOUT, wire.slow_body),
-        ("endless-continue", TIMEOUT, wire.endless_continue),
     ),
     *in_group(
         "framing",
         ("not-http", PROTOCOL, wire.raw(b"220 mail ready\r\n\r\n")),
-        ("bad-status-line", PROTOCOL, wire.raw_head("HTTP/1.1 fine", _TYPE, _LENGTH)),
         ("length-too-short", PROTOCOL, wire.wrong_length(-9)),
         ("length-too-long", PROTOCOL, wire.wrong_length(9)),
-        ("two-lengths", PROTOCOL, wire.raw_head(_OK, _TYPE, _LENGTH, "Content-Length: 7")),
-        ("chunk-garbage", PROTOCOL, wire.chunked(b"zz\r\n{}")),
-        ("chunk-no-last", PROTOCOL, wire.chunked(b"*")),
-        ("trailing-data", ANSWER, wire.trailing(b"x" * 5000)),
+        ("chunk-garbage", PROTOCOL, wire.bad_chunk),
     ),
     *in_group(
         "status",
-        ("error-500", ERROR, wire.status("500 Oops")),
         ("error-503", CONNECTION, wire.status("503 Away")),
         ("busy-for-years", ERROR, wire.status("429 Busy", "Retry-After: 99999999999")),
-        ("unauthorized", ERROR, wire.status("401 No")),
         ("no-content", PROTOCOL, wire.status("204 Nothing", body=b"")),
         ("login-page", PROTOCOL, wire.html),
     ),
@@ -90,29 +79,18 @@ CATALOGUE: tuple[Misbehavior, ...] = (
         "encoding",
         ("gzip", ANSWER, wire.encoded("gzip", gzip.compress)),
         ("gzip-bomb", INVALID, wire.encoded("gzip", lambda _body: wire.bomb())),
-        (
-            "gzip-twice",
-            PROTOCOL,
-            wire.encoded("gzip, gzip", lambda body: gzip.compress(gzip.compress(body))),
-        ),
-        ("brotli", PROTOCOL, wire.encoded("br", bytes)),
         ("false-gzip", PROTOCOL, wire.encoded("gzip", bytes)),
     ),
     *in_group(
         "size",
         ("endless-body", INVALID, wire.endless_body),
-        ("endless-chunks", INVALID, wire.endless_chunks),
         ("endless-headers", PROTOCOL, wire.endless_headers),
-        ("huge-length", INVALID, wire.raw_head(_OK, _TYPE, "Content-Length: 1000000000000000")),
         ("huge-string", INVALID, Content(title="x" * 9_000_000)),
         ("deep-json", PROTOCOL, Content(title=PLACEHOLDER, raw=_DEEP)),
     ),
     *in_group(
         "redirect",
         ("other-host", PROTOCOL, wire.redirect("http://other.invalid/")),
-        ("file", PROTOCOL, wire.redirect("file:///etc/passwd")),
-        ("bad-address", PROTOCOL, wire.redirect("http://[x/")),
-        ("see-other", PROTOCOL, wire.redirect("{url}", "303 Other")),
         ("loop", PROTOCOL, wire.redirect("{url}", "308 Permanent Redirect")),
     ),
     *in_group(
@@ -120,13 +98,10 @@ CATALOGUE: tuple[Misbehavior, ...] = (
         ("nan", PROTOCOL, Content(score=PLACEHOLDER, raw="NaN")),
         ("lone-surrogate", PROTOCOL, Content(title=PLACEHOLDER, raw='"\\ud800"')),
         ("duplicate-keys", ANSWER, Content(title=PLACEHOLDER, raw='"a", "title": "b"')),
-        ("byte-order-mark", PROTOCOL, wire.rewritten(lambda body: b"\xef\xbb\xbf" + body)),
         ("utf-16", PROTOCOL, wire.rewritten(lambda body: body.decode().encode("utf-16"))),
         ("not-utf-8", PROTOCOL, wire.rewritten(lambda body: body.replace(b"study", b"\xff"))),
         ("not-an-object", PROTOCOL, wire.instead(b"[1, 2, 3]")),
         ("empty", PROTOCOL, wire.instead(b"")),
-        ("prose", PROTOCOL, wire.instead(b"Here are your documents: MED-10")),
-        ("cut-json", PROTOCOL, wire.rewritten(lambda body: body[: len(body) // 2])),
         ("another-shape", INVALID, Content(wrap={"banana": "yes"})),
     ),
     *in_group(
@@ -135,7 +110,6 @@ CATALOGUE: tuple[Misbehavior, ...] = (
         ("number-ids", ANSWER, Content(ids=[10, 14])),
         ("ids-null", INVALID, Content(ids=None)),
         ("ids-text", INVALID, Content(ids="MED-10")),
-        ("one-null-id", INVALID, Content(ids=["MED-10", None])),
         ("float-ids", INVALID, Content(ids=[1.5, 2.5])),
         ("long-id", INVALID, Content(ids=["x" * 900_000])),
         ("control-ids", ANSWER, Content(ids=["a\x00b", "c\r\nd", _ESCAPES])),
@@ -152,12 +126,8 @@ CATALOGUE: tuple[Misbehavior, ...] = (
         ("comment-flood", INVALID, wire.endless_events(b":" + b"x" * 9999 + b"\n")),
         ("giant-event", INVALID, wire.giant_event),
         ("cut-event", PROTOCOL, wire.cut_event),
-        ("empty-stream", PROTOCOL, wire.events(b"")),
         ("wrong-events", PROTOCOL, wire.events(b"event: banana\ndata: {}\n\n")),
-        ("not-sse", PROTOCOL, wire.events(b"<events><event/></events>")),
-        ("carriage-returns", ANSWER, wire.carriage_returns),
         ("stays-open", ANSWER, wire.stays_open),
-        ("byte-by-byte", ANSWER, wire.byte_by_byte),
     ),
     *in_group(
         "text",

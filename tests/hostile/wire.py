@@ -88,12 +88,6 @@ async def reset_in_body(call: HostileCall) -> None:
     call.out.transport.abort()
 
 
-async def half_close_in_body(call: HostileCall) -> None:
-    await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body[:-9])
-    call.out.write_eof()
-    await asyncio.sleep(MAX_SECONDS)
-
-
 async def silence(_call: HostileCall) -> None:
     await asyncio.sleep(MAX_SECONDS)
 
@@ -110,42 +104,17 @@ async def endless_headers(call: HostileCall) -> None:
     await call.repeat(b"X-Padding: " + b"x" * 1000 + b"\r\n")
 
 
-async def endless_continue(call: HostileCall) -> None:
-    await call.repeat(b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01)
-
-
 def raw(response: bytes) -> Act:
     """Exactly these bytes instead of a response."""
     return lambda call: call.send(response)
 
 
-def raw_head(*lines: str) -> Act:
-
-    async def act(call: HostileCall) -> None:
-        length = len(call.body)
-        head = "\r\n".join(line.format(length=length, kind=call.kind) for line in lines)
-        await call.send(head.encode("latin-1") + b"\r\n\r\n" + call.body)
-
-    return act
+async def bad_chunk(call: HostileCall) -> None:
+    await call.send(call.head("Transfer-Encoding: chunked"), b"zz\r\n{}")
 
 
 def wrong_length(more: int) -> Act:
     return lambda call: call.send(call.head(f"Content-Length: {len(call.body) + more}"), call.body)
-
-
-def chunked(*pieces: bytes) -> Act:
-
-    async def act(call: HostileCall) -> None:
-        whole = b"%x\r\n%s\r\n" % (len(call.body), call.body)
-        sent = [whole if each == b"*" else each for each in pieces]
-        await call.send(call.head("Transfer-Encoding: chunked"), *sent)
-
-    return act
-
-
-def trailing(data: bytes) -> Act:
-    """The right response, and more bytes after its end."""
-    return lambda call: call.send(call.head(f"Content-Length: {len(call.body)}"), call.body, data)
 
 
 @cache
@@ -160,11 +129,6 @@ def encoded(name: str, encode: Callable[[bytes], bytes]) -> Act:
 async def endless_body(call: HostileCall) -> None:
     await call.send(call.head(), call.body[:20])
     await call.repeat(b"x" * _PIECE)
-
-
-async def endless_chunks(call: HostileCall) -> None:
-    await call.send(call.head("Transfer-Encoding: chunked"))
-    await call.repeat(b"%x\r\n%s\r\n" % (_PIECE, b" " * _PIECE))
 
 
 def status(line: str, *more: str, body: bytes = b"Traceback: secret query text") -> Act:
@@ -209,18 +173,6 @@ async def cut_event(call: HostileCall) -> None:
     await call.send(call.head(kind=_STREAM), cut)
 
 
-async def carriage_returns(call: HostileCall) -> None:
-    stream = call.right.frame(call.json).replace(b"\n", b"\r")
-    await call.send(call.head(kind=_STREAM), stream)
-
-
 async def stays_open(call: HostileCall) -> None:
     await call.send(call.head(kind=_STREAM), call.right.frame(call.json))
     await asyncio.sleep(MAX_SECONDS)
-
-
-async def byte_by_byte(call: HostileCall) -> None:
-    await call.send(call.head(kind=_STREAM))
-    for byte in call.right.frame(call.json):
-        await call.send(bytes([byte]))
-        await asyncio.sleep(0)

@@ -57,10 +57,6 @@ async def footnotes(question: str, updater: TaskUpdater) -> None:
     await updater.add_artifact([new_text_part(text)])
 
 
-async def silent(question: str, updater: TaskUpdater) -> None:
-    await updater.add_artifact([new_text_part("I do not know that.")])
-
-
 async def results(question: str, updater: TaskUpdater) -> None:
     hits = [{"doc_id": each, "score": 0.5} for each in FOUND]
     data = {"query": question, "search": {"results": hits}, "count": len(hits)}

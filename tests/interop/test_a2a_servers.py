@@ -155,12 +155,6 @@ def test_the_green_agent_evaluates_for_them(servers: Servers, client: Client, wa
     assert 0 < report["metrics"]["ndcg@5"] <= 1
 
 
-def test_the_green_agent_rejects_in_their_way(servers: Servers, client: Client) -> None:
-    events = client(servers[1], "block", json.dumps({"participants": {}}))
-    assert last_state(events) == "rejected"
-    assert "retrieval_agent" in json.dumps(events)
-
-
 def test_the_seeds_curl_starts_an_evaluation_word_for_word(servers: Servers) -> None:
     assert servers[1] == f"http://{GREEN_HOST}:9009"
     started = _curl(SEED_CURL, f"localhost:9009:{GREEN_HOST}")

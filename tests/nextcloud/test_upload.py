@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.nextcloud.notes_server import Fault, NotesServer, NoteStore, StoredNote
+from tests.nextcloud.notes_server import Fault, NotesServer, NoteStore
 
 from assay.data.dataset import Document
 from assay.errors import DataError
@@ -22,7 +22,6 @@ from assay.nextcloud.upload import (
     marker_of,
     plan_cleanup,
     plan_notes,
-    sample_documents,
     upload_documents,
     wait_until_found,
 )
@@ -116,23 +115,6 @@ async def test_a_creation_whose_answer_was_lost_makes_no_second_note(notes: Note
     notes.assert_each_once(6)
 
 
-async def test_a_note_that_was_made_without_its_text_is_filled(notes: Notes) -> None:
-    """The app creates the file first; a lock can keep it from writing the text."""
-    server = notes.server
-    server.faults = [Fault("POST", 423, done=True)]
-
-    def emptied(note: StoredNote) -> None:
-        if server.count("POST") == 1 and server.count("PUT") == 0:
-            note.content = ""
-
-    server.meddle = emptied
-    await notes.upload(1)
-    assert [note.content for note in server.notes.values()] == ["Text 0."]
-    server.add("[d0] Title 0", "", CATEGORY)  # one that came after all
-    assert (await notes.upload(1)).copies == 1
-    assert [note.content for note in server.notes.values()] == ["Text 0."]
-
-
 async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(notes: Notes) -> None:
     notes.server.faults = [Fault("POST", 507)]
     message = r"document '(d\d+)' could not be uploaded.*storage is full"
@@ -145,25 +127,23 @@ async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(notes: Notes
     assert report.created + report.unchanged == len(notes.server.notes) == 20
 
 
-@pytest.mark.parametrize("part", ["content", "title", None])
-async def test_a_note_that_somebody_changes_or_deletes_meanwhile(
-    notes: Notes, part: str | None
-) -> None:
+async def test_a_note_that_somebody_changes_or_deletes_meanwhile(notes: Notes) -> None:
     await notes.upload(3)
     first = notes.mapped["d0"]
 
-    def meddle(what: str, done: int, total: int | None) -> None:
-        if what == "uploading notes" and part is None:
-            notes.server.notes.pop(first, None)
-        elif what == "uploading notes":
-            setattr(notes.server.notes[first], str(part), "scribbled over")
+    def change(what: str, done: int, total: int | None) -> None:
+        if what == "uploading notes":
+            notes.server.notes[first].content = "scribbled over"
 
-    if part is None:  # made again
-        await notes.upload(4, meddle)
-        notes.assert_each_once(4)
-        return
     with pytest.raises(NotesError, match=r"1 notes in category .* changed by someone else.*'d0'"):
-        await notes.upload(4, meddle)
+        await notes.upload(4, change)
+
+    def delete(what: str, done: int, total: int | None) -> None:
+        if what == "uploading notes":
+            notes.server.notes.pop(first, None)
+
+    await notes.upload(5, delete)  # made again
+    notes.assert_each_once(5)
 
 
 async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(notes: Notes) -> None:
@@ -212,15 +192,6 @@ def test_the_note_of_every_document_is_recognized(doc_id: str, title: str, text:
     assert planned.title in (note.title, f"[{doc_id}] {planned.content.partition(chr(10))[0]}")
 
 
-def test_a_numbered_title_is_still_ours_and_another_is_not() -> None:
-    store, document = NoteStore(), Document("d1", "t" * 200, "Text.")
-    first, second = stored(document, store), stored(document, store)
-    assert second.title != first.title
-    assert PlannedNote.of(document).matches(second)
-    assert not PlannedNote.of(Document("d1", "Title", "Text.")).matches(second)
-    assert not PlannedNote.of(Document("d1", "t" * 200, "Texts.")).matches(second)
-
-
 @pytest.mark.parametrize(
     ("ids", "message"), [(("ab", "a/b"), "'a/b' looks like 'ab'"), (("x" * 120,), "does not fit")]
 )
@@ -263,14 +234,3 @@ async def test_those_that_were_not_found_are_named_when_time_is_over() -> None:
         await wait_until_found(DOCUMENTS[:3], agent.ask, timeout=0.0)
     assert failure.value.exit_code == 1
     assert len(agent.asked) == 3
-
-
-def test_the_sample_holds_the_newest_note() -> None:
-    documents = {document.id: document for document in DOCUMENTS}
-    mapping = {f"d{n}": 1000 - n for n in range(30)} | {"gone": 5000}
-    drawn = [[each.id for each in sample_documents(documents, mapping, 5)] for _ in range(2)]
-    assert drawn[0] == drawn[1]
-    assert (drawn[0][0], len(set(drawn[0]))) == ("d0", 5)
-    for lacking in ({f"d{n}": n for n in range(20)}, {"x": 1}):
-        with pytest.raises(DataError, match=r"no note for \d+ of 30 documents, such as ..d"):
-            sample_documents(documents, lacking)

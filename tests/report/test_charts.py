@@ -8,8 +8,8 @@ from tests.run.test_listing import point
 
 from assay.metrics.statistics import Estimate
 from assay.report import charts
-from assay.report.charts import MAX_LABELS, Scale, date_ticks, trend_chart
-from assay.run.listing import LATENCY, RunLine, build_trend
+from assay.report.charts import MAX_LABELS, trend_chart
+from assay.run.listing import COST, LATENCY, RunLine, build_trend
 
 DOTS = [(0.1, 0.9, "a <b>", "/q1"), (0.9, 0.1, "c", "/q2"), (0.5, 0.5, "d", "/q3")]
 SCATTER = charts.scatter(DOTS, ("x <i>", "y & z"))
@@ -61,22 +61,6 @@ def test_bars_are_as_high_and_as_wide_as_the_counts() -> None:
     parts = parse(charts.loss_bar({"a": 30, "none": 0, "b": 90})).iter("rect")
     widths = [float(part.get("width", "")) for part in parts]
     assert widths == pytest.approx([450, 150], rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "steps"),
-    [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]), (0, 323, [0, 100, 200, 300]), (5, 5, [5])],
-)
-def test_axes_are_marked_at_round_numbers(low: float, high: float, steps: list[float]) -> None:
-    assert Scale(low, high, 0, 100).ticks() == steps
-
-
-def test_slow_queries_leave_room_for_the_others() -> None:
-    dots = [(float(n), taken, "q", "/q") for n, taken in enumerate((1.0, 10.0, 100.0))]
-    low, middle, high = (
-        float(circle.get("cy", "")) for circle in parse(charts.latency_dots(dots)).iter("circle")
-    )
-    assert low - middle == pytest.approx(middle - high, abs=0.02)
 
 
 # --- a figure over time --------------------------------------------------------------------------
@@ -138,11 +122,3 @@ def test_any_number_of_runs_can_be_drawn(number: int, figure: str) -> None:
     root = drawn(number, figure)
     assert "nan" not in ElementTree.tostring(root, "unicode")
     assert len(of_class(root, "point")) == number
-
-
-@pytest.mark.parametrize("days", [0.001, 0.02, 0.2, 1, 3, 10, 30, 90, 400, 4000])
-def test_dates_on_an_axis_are_round_and_few(days: float) -> None:
-    start, end = 1_790_000_000.0, 1_790_000_000.0 + days * 86400
-    ticks = date_ticks(start, end, 8)
-    assert 1 <= len({words for _, words in ticks}) == len(ticks) <= 9
-    assert all(start <= moment <= end for moment, _ in ticks)

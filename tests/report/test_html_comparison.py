@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 from tests.report.conftest import SCRIPT, query_row
 from tests.report.page_reading import assert_harmless, read_page
-from tests.run.test_listing import point
 
 from assay import Dataset, Run, compare_runs, evaluate
 from assay.evaluation.gates import regression_gate
-from assay.evaluation.leaderboard import make_board
-from assay.metrics.statistics import Estimate
 from assay.report.html import IN_FILE, OUTCOME, RELEVANT, TAG, WORDS, Slice, slices_of
 from assay.report.html_comparison import (
     ComparePage,
@@ -152,21 +149,6 @@ def test_more_hallucinations_are_worse_wherever_a_direction_is_said(
     assert found.outcome == "got worse"
     assert found.better == 0 < found.worse
     assert found.queries[0].b > found.queries[0].a
-
-
-def test_the_board_has_the_fewest_hallucinations_first(
-    timid_run: Run, inventing_run: Run, out: Path
-) -> None:
-    points = []
-    for number, run in enumerate((inventing_run, timid_run)):
-        assert run.report.answers is not None
-        rate = run.report.answers.statistics[RATE]
-        value = Estimate(rate.mean, rate.low, rate.high)
-        made = point(number, {"target": run.name}, values={RATE: value})
-        points.append(replace(made, name=run.name))
-    board = make_board(out, points, RATE)
-    assert [line.name for _, line in board.places] == [timid_run.name, inventing_run.name]
-    assert [ranks for ranks, _ in board.places] == ["1", "2"]
 
 
 def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:

@@ -1,21 +1,15 @@
 """The analyzer in several languages: what plain words miss, its terms find."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from assay.data import Document
-from assay.errors import UsageError
-from assay.search import analyzer
-from assay.search.analyzer import Analyzer, language_named, language_of
-from assay.search.bm25 import Bm25Index, Bm25Settings
+from assay.search.analyzer import Analyzer, language_of
+from assay.search.bm25 import Bm25Index
 
 # Each document with a query that shares none of its words as they are written.
 FINDS = {
     "german": {
         "Haus Arzt": "Die alten Häuser am Fluss wurden im Winter von zwei Ärzten gekauft.",
-        "Strasse Kind": "Die Kinder spielten auf der Straße, bis ihre Mütter sie zum Essen riefen.",
-        "Fahrrad": "Mein Bruder repariert alte Fahrräder und verkauft sie auf dem Markt.",
     },
     "russian": {
         "книга": "Старые книги лежали на полках в доме моей бабушки.",
@@ -46,9 +40,6 @@ def test_a_query_finds_the_other_forms_of_its_words(language: str, query: str) -
         ("the cat sat on the mat and it was not what we had thought of it at all " * 3, "english"),
         ("el perro de la casa no quiere salir porque hace frío y está muy oscuro " * 3, "spanish"),
         ("kot nie chce wyjść na dwór, bo jest zimno i ciemno, ale to się zmieni " * 3, "polish"),
-        ("aspirin 500 mg tablet, ibuprofen 200 mg tablet, paracetamol syrup", "english"),
-        ("", "english"),
-        ("שלום עולם " * 30, "english"),
         ("หมาและแมวนอนอยู่ในบ้าน", "cjk"),
         ("η γάτα κοιμάται στο παράθυρο", "greek"),
     ],
@@ -64,25 +55,15 @@ def test_documents_may_say_their_language() -> None:
     assert language_of([Document("d", "", "cat", {"lang": "Klingon"})]) == "english"
 
 
-def test_languages_have_names_and_codes() -> None:
-    known = {"German": "german", "pt-BR": "portuguese", "zh": "cjk", " auto ": "auto"}
-    assert {name: language_named(name) for name in known} == known
-    with pytest.raises(UsageError, match=r"'germn'.*german"):
-        Bm25Settings(language="germn")
-
-
 @pytest.mark.parametrize(
     ("language", "text", "terms"),
     [
         ("english", "Vitamin D and the Café's", "vitamin d cafe"),
         ("english", "STRASSE Straße ﬁne", "strass strass fine"),
-        ("english", "snake_case x-ray", "snake case x ray"),
         ("english", "!!! \x00 \ud800", ""),
         ("english", "x" * 150, f"{'x' * 64} {'x' * 64} {'x' * 22}"),
         ("german", "ＣＡＦÉ ﬁne cafe\u0301", "cafe fin cafe"),  # width, ligature, loose accent
         ("german", "Haeuser Häuser Haus", "haus haus haus"),
-        ("german", "don't l'eau", "don t l eau"),
-        ("german", "絵本abc", "絵本 abc"),
         ("none", "The Häuser зелёный", "the hauser зеленыи"),
     ],
 )
@@ -95,12 +76,3 @@ def test_a_single_character_is_found_inside_a_word() -> None:
     assert one.count_query("茶").keys() <= one.count("緑茶").keys()
     assert one.count_query("緑茶").keys() <= one.count("緑茶").keys()
     assert len(one.count_query("緑茶")) == 1  # the pair, not its characters
-
-
-def test_threads_that_fill_the_table_of_words_count_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analyzer, "_WORDS_KEPT", 50)
-    one = Analyzer("english")
-    texts = [" ".join(f"word{n}{m} cats" for m in range(30)) for n in range(40)]
-    expected = [Analyzer("english").count(text) for text in texts]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(one.count, texts)) == expected

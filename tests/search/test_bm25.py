@@ -57,21 +57,6 @@ def indexed_texts(texts: list[str], settings: Bm25Settings | None = None) -> Bm2
     return Bm25Index((Document(f"d{n}", "", text) for n, text in enumerate(texts)), settings)
 
 
-def test_a_repeated_word_of_a_query_counts_once() -> None:
-    index = indexed_texts(["tea", "milk"])
-    assert index.query("tea tea TEA") == index.query("tea")
-
-
-def test_a_few_more_documents_leave_the_average_length_as_it_is() -> None:
-    def average(*texts: str) -> float:
-        return indexed_texts(list(texts)).model.average_length
-
-    texts = ["word " * 200] * 100
-    assert average(*texts) == average(*texts, "short", "word " * 900)
-    assert average(*texts) != average(*["word " * 400] * 100)
-    assert average() == average("") == 1.0
-
-
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_BM25", "")
     assert Bm25Settings.from_environment() == Bm25Settings(1.2, 0.75)

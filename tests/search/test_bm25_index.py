@@ -126,10 +126,3 @@ def test_few_or_private_documents_are_not_kept(
     monkeypatch.setattr(bm25, "KEPT_FROM", len(DOCUMENTS) + 1)
     open_bm25(corpus())
     assert not (surroundings / "bm25").exists()
-
-
-def test_documents_without_a_word_or_with_odd_ids_are_kept_too() -> None:
-    for _ in range(2):
-        assert open_bm25(corpus([Document("none", "", "the of")])).search("tea", 5) == []
-        odd = open_bm25(corpus([Document("\ud800 é", "", "tea")], name="odd"))
-        assert [doc_id for doc_id, _ in odd.search("tea", 5)] == ["\ud800 é"]

@@ -23,21 +23,10 @@ def test_a_short_document_is_one_chunk_of_its_whole_text() -> None:
     assert shown == ["Green tea\n\nis steeped."]
 
 
-def test_the_first_chunk_is_what_a_truncating_model_reads() -> None:
-    (first, *_), _ = split("Title", " ".join(SENTENCES))
-    assert first.split()[:22] == ["Title", *" ".join(SENTENCES).split()][:22]
-
-
 def test_no_word_is_read_twice() -> None:
     words = " ".join(SENTENCES).split()
     embedded, _ = split("Title", " ".join(words), max_tokens=24)
     assert [word for chunk in embedded for word in chunk.split()[1:22]] == words
-
-
-def test_a_title_longer_than_half_the_limit_is_split_like_text() -> None:
-    _, shown = split(" ".join(SENTENCES), "The end.")
-    assert shown[0].startswith("Sentence number0")
-    assert shown[-1].endswith("The end.")
 
 
 @pytest.mark.parametrize(

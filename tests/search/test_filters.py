@@ -66,13 +66,10 @@ def test_a_filter_has_a_short_form(text: str, filters: dict[str, Any]) -> None:
         ("recipe", "'recipe' is not FIELD=VALUE"),
         ("year>=NaN", "or a range of gt"),
         ("year>=2019,year>=2020", "is not FIELD=VALUE, or a range"),
-        ("date>=yesterday", "or a range of gt"),
         ("date>=2024-02-31", "or a range of gt"),
-        ('{"year": NaN}', "is not JSON"),
         ('{"year": 1e999}', "is not JSON"),
         ('{"a": ' * 5000 + "1" + "}" * 5000, "is not JSON"),
         ("[" * 100_000, "is not FIELD=VALUE"),
-        ("year>=" + "[" * 100_000, "or a range of gt"),
     ],
 )
 def test_a_filter_that_cannot_be_meant_is_refused(text: str, message: str) -> None:

@@ -48,16 +48,6 @@ def test_only_what_changed_is_embedded(store: Store, embedder: WordEmbedder) -> 
     assert {word: found(store, word, now) for word in words} == words
 
 
-def test_changed_metadata_is_not_embedded(store: Store, embedder: WordEmbedder) -> None:
-    built(store, DOCUMENTS, embedder)
-    embedder.seen.clear()
-    newer = [replace(DOCUMENTS[0], metadata={"year": 2030}), *DOCUMENTS[1:]]
-    with indexed(store, embedder, newer) as retriever:
-        (hit,) = retriever.search("tea", 1, filters={"year": 2030}, mode="bm25")
-    assert hit.doc_id == "tea"
-    assert embedder.seen == []
-
-
 def test_documents_with_strange_texts_and_ids(store: Store, embedder: WordEmbedder) -> None:
     strange = [
         Document("odd", "A \x00 title", "Half a pair \ud83d of tea", {"a.b": "\u0001 \udc00"}),

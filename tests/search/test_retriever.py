@@ -189,18 +189,9 @@ def test_an_explanation_has_shares_that_add_up(retriever: Retriever, mode: Mode)
         assert sum(why.shares.values()) == pytest.approx(hit.score, abs=1e-5)
 
 
-def test_hybrid_names_the_documents_that_it_moved_towards(retriever: Retriever) -> None:
-    explained = retriever.explain("green tea in hot water", 5)
-    first, why = explained[0]
-    assert first.doc_id == "tea"
-    assert why.feedback[0] == "tea"
-    assert len(why.feedback) == 3
-    assert all(one.feedback == why.feedback for _, one in explained)
-    assert set(why.shares) == {"bm25", "dense", "feedback"}
-    assert all(share > 0 for share in why.shares.values())
-
-
-def test_hybrid_is_explained_where_it_steps_in_for_tuned(retriever: Retriever) -> None:
+def test_tuned_names_the_judged_queries_and_hybrid_where_it_steps_in(retriever: Retriever) -> None:
+    (_, why), *_ = retriever.explain("beer", 1, mode="tuned")
+    assert why.judged == (JudgedQuery(f"q{len(IDS) - 1}", 0.5),)
     (_, left), *_ = retriever.explain("green tea", 1, mode="tuned")
     assert left.feedback
 

@@ -23,7 +23,6 @@ from tests.serve.serving import (
 )
 
 from assay.data import Dataset
-from assay.errors import DataError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.progress import Progress
 from assay.run.folder import list_runs
@@ -126,19 +125,6 @@ async def test_private_addresses(http: httpx.AsyncClient, tiny: Dataset, out: Pa
             task = await send(http, url, order(agent, num_queries=2))
         assert task["status"]["state"] == f"TASK_STATE_{state}"
         assert words(task).startswith("participants.retrieval_agent: ") == (not allowed)
-
-
-async def test_a_data_set_that_does_not_load(http: httpx.AsyncClient, out: Path) -> None:
-    async def load(_progress: Progress) -> Dataset:
-        raise DataError("damaged", file="/srv/private/corpus.jsonl")
-
-    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED)
-    async with serving(app) as url:
-        task = await send(http, url, order("http://agent"))
-        plain = await http.post(f"{url}/tasks", json=order("http://agent"))
-    assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert plain.status_code == 503
-    assert "private" not in words(task) + plain.text
 
 
 async def test_a_second_message(http: httpx.AsyncClient, tiny: Dataset, out: Path) -> None:

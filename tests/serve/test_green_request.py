@@ -40,12 +40,9 @@ def test_a_wrong_address_is_refused_and_not_repeated(tiny: Dataset, url: Any) ->
     ("config", "variables", "name", "value"),
     [
         ({"timeout": 2.5}, {"ASSAY_TIMEOUT": "7.5"}, "timeout", 2.5),
-        ({"concurrency": 3.0}, {}, "concurrency", 3),
         ({"random_seed": "7"}, {}, "seed", 7),
         ({"track": "zero-shot"}, {"ASSAY_TRACK": "trained"}, "track", "zero-shot"),
         ({"answers": True}, {}, "answers", True),
-        ({}, {}, "concurrency", 8),
-        ({}, {}, "timeout", 60.0),
         ({}, {"ASSAY_TIMEOUT": "7.5"}, "timeout", 7.5),
         ({}, {"ASSAY_WARM_UP": "0"}, "warm_up", 0),
     ],
@@ -68,18 +65,16 @@ def test_a_request_decides_how_it_is_evaluated_then_the_environment(
     [
         *(
             ({field: value}, f"config.{field}: ")
-            for field in ("num_queries", "top_k", "shard_index", "num_instances")
+            for field in ("num_queries", "top_k", "shard_index")
             for value in (True, 2.5, -1)
         ),
         ({"random_seed": 2**53}, "config.random_seed: "),
-        ({"random_seed": "9" * 5000}, "config.random_seed: "),
         ({"num_queries": 41}, "config.num_queries: at most 40"),
         ({"top_k": 101}, "config.top_k: "),
         ({"num_shards": 2, "shard_index": 2}, "config.shard_index"),
         ({"num_queries": 2, "num_shards": 3}, "config.num_shards: at most 2"),
         ({"mcp_server_url": "nowhere"}, "config.mcp_server_url: "),
         ({"timeout": 0}, "config.timeout: "),
-        ({"timeout": 1e9}, "config.timeout: "),
         ({"concurrency": 65}, "config.concurrency: "),
         ({"track": "best"}, "config.track must be one of"),
         ({"answers": "perhaps"}, "config.answers: "),

@@ -1,6 +1,5 @@
 """Who may come in and how much they may carry, whatever application stands behind."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 
@@ -12,7 +11,6 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from tests.serve.serving import serving
 
-from assay.serve import guards
 from assay.serve.guards import AllowedHosts, BearerToken, GuessLimit, guarded
 
 
@@ -50,27 +48,11 @@ async def test_a_body_is_measured_as_it_comes(http: httpx.AsyncClient, path: str
         assert (await http.post(url + path, content=_chunks(11))).status_code == 413
 
 
-async def test_a_slow_answer(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "BODY_TIMEOUT_S", 0.1)
-
-    async def long(request: Request) -> PlainTextResponse:
-        await request.body()
-        leaving = asyncio.ensure_future(request.receive())  # as streams do, to hear of it
-        _, waiting = await asyncio.wait({leaving}, timeout=0.3)
-        leaving.cancel()
-        return PlainTextResponse("still there" if waiting else "left")
-
-    app = Starlette(routes=[Route("/", long, methods=["POST"])])
-    async with serving(guarded(app, body_limit=100)) as url:
-        assert (await http.post(url, content=b"x")).text == "still there"
-
-
-@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
-async def test_only_the_scheme_has_any_case(http: httpx.AsyncClient, scheme: str) -> None:
+async def test_only_the_scheme_has_any_case(http: httpx.AsyncClient) -> None:
     async with serving(guarded(APP, BearerToken("Sesame"))) as url:
-        given = {"Authorization": f"{scheme} Sesame"}
+        given = {"Authorization": "BEARER Sesame"}
         assert (await http.post(url, headers=given)).status_code == 200
-        for wrong in (f"{scheme} sesame", f"{scheme}", "Basic Sesame", "Sesame"):
+        for wrong in ("BEARER sesame", "BEARER", "Basic Sesame", "Sesame"):
             answer = await http.post(url, headers={"Authorization": wrong})
             assert answer.status_code == 401
 
@@ -78,20 +60,17 @@ async def test_only_the_scheme_has_any_case(http: httpx.AsyncClient, scheme: str
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
-        (None, 200),
         ("http://localhost:9000", 200),
         ("https://agent.example", 200),
         ("http://evil.example", 403),
         ("http://localhost.evil.example", 403),
-        ("null", 403),
         ("http://[", 403),
     ],
 )
-async def test_pages_of_foreign_sites_are_refused(origin: str | None, status: int) -> None:
-    headers = {} if origin is None else {"Origin": origin}
+async def test_pages_of_foreign_sites_are_refused(origin: str, status: int) -> None:
     transport = httpx.ASGITransport(app=guarded(APP, AllowedHosts({"agent.example"})))
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
-        assert (await client.post("/", headers=headers)).status_code == status
+        assert (await client.post("/", headers={"Origin": origin})).status_code == status
 
 
 async def test_wrong_tokens_are_limited_by_address(http: httpx.AsyncClient) -> None:

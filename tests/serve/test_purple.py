@@ -12,10 +12,8 @@ from pydantic import Field
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
-from tests.loopback import free_port
 from tests.serve.serving import finds, send, serving, words
 
-from assay.errors import AgentFailure
 from assay.progress import Progress, silent
 from assay.serve.a2a import INTERNAL_ERROR
 from assay.serve.purple import Find, mcp_search, purple_app
@@ -54,9 +52,7 @@ async def test_answers_are_ranked_distinct_and_at_most_top_k(
     [
         ({"top_k": 5}, "query"),
         ({"query": "   "}, "query"),
-        ({"query": "\x00\x01"}, "query"),
         ({"query": "x", "top_k": True}, "top_k"),
-        ({"query": "x", "top_k": 2.5}, "top_k"),
         ({"query": "x", "top_k": 1001}, "top_k"),
         ("x", "message"),
         (["x"], "request"),
@@ -148,10 +144,9 @@ async def searching(search_url: str) -> AsyncIterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("suffix", ["", "/", "/mcp"])
-async def test_a_tool_is_asked_for_what_it_gives(http: httpx.AsyncClient, suffix: str) -> None:
+async def test_a_tool_is_asked_for_what_it_gives(http: httpx.AsyncClient) -> None:
     asked: list[int] = []
-    async with serving(mcp_server(asked)) as there, searching(there + suffix) as url:
+    async with serving(mcp_server(asked)) as there, searching(there) as url:
         calls = (send(http, url, {"query": "x", "top_k": top_k}) for top_k in (3, 20, 1000))
         answers = await asyncio.gather(*calls)
         failed = await send(http, url, {"query": "broken"})
@@ -174,19 +169,3 @@ async def test_the_search_server_may_be_started_after_the_agent(http: httpx.Asyn
         asking = asyncio.create_task(send(http, url, {"query": "x"}))
         ready.set()
         assert doc_ids(await asking) == FOUND
-
-
-async def test_a_search_server_that_was_started_anew_is_found_again() -> None:
-    port = free_port()
-    load, stop = mcp_search(f"http://127.0.0.1:{port}")
-    assert stop is not None
-    try:
-        async with serving(mcp_server(), port):
-            find = await load(silent)
-            assert list(await find("x", 5)) == ["MED-3", "MED-1", "MED-3", "MED-2"]
-        with pytest.raises(AgentFailure):
-            await find("x", 5)
-        async with serving(mcp_server(), port):
-            assert list(await find("x", 5))
-    finally:
-        await stop()

@@ -50,26 +50,6 @@ def test_a_taken_port_is_told_in_words(tmp_path: Path) -> None:
     assert f"port {port} on 127.0.0.1 is already in use" in second.stderr
 
 
-@pytest.mark.parametrize(
-    ("kind", "end"),
-    [("purple", None), ("green", signal.SIGINT), ("green", signal.SIGTERM)],
-    ids=["purple-stdin", "green-int", "green-term"],
-)
-def test_a_download_delays_no_end(kind: str, end: signal.Signals | None, tmp_path: Path) -> None:
-    options = ("--mode", "bm25", "--stop-with-stdin") if kind == "purple" else ()
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        archive = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        variables = {"ASSAY_BEIR_URL": archive, "NFCORPUS_ARCHIVE": "", "ASSAY_CACHE": "cache"}
-        arguments = (kind, *options, "--port", "0", "--dataset", "nfcorpus")
-        with started(*arguments, folder=tmp_path, **variables) as (process, url):
-            ready = httpx.get(f"{url}/health/ready", trust_env=False)
-            assert (ready.status_code, ready.json()["index"]) == (503, "loading")
-            process.stdin.close()
-            if end is not None:
-                process.send_signal(end)
-            assert process.wait(timeout=30) in (0, 130, -signal.SIGTERM)
-
-
 def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Path) -> None:
     mute = socket.create_server(("127.0.0.1", 0))
     with (

@@ -57,10 +57,8 @@ def test_one_token_for_both_is_refused_at_the_start() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/canary", 404),
         ("POST", "/health/canary?canary", 404),
         ("GET", "/search_nfcorpus?query=canary", 405),
-        ("DELETE", "/stats", 405),
     ],
 )
 async def test_what_there_is_not_is_refused_as_everything_else(
@@ -73,25 +71,13 @@ async def test_what_there_is_not_is_refused_as_everything_else(
     assert "canary" not in answer.text
 
 
-@pytest.mark.parametrize(
-    ("hosts", "host"),
-    [
-        *(
-            ("search.example.org, 10.0.0.7, fd00::1", host)
-            for host in ("search.example.org:8000", "10.0.0.7", "[fd00::1]:8000")
-        ),
-        ("*", "anything.example"),
-    ],
-)
-async def test_more_names_are_allowed(http: httpx.AsyncClient, hosts: str, host: str) -> None:
-    async with serving(mcp_app(load_tiny, hosts=parse_hosts(hosts))) as url:
-        assert (await http.get(f"{url}/stats", headers={"Host": host})).status_code == 200
-
-
-@pytest.mark.parametrize("entry", ["a:80", "http://a", "a/b", "u@a", "a b"])
-def test_a_name_that_is_none_is_refused_at_the_start(entry: str) -> None:
+async def test_more_names_are_allowed(http: httpx.AsyncClient) -> None:
+    hosts = parse_hosts("search.example.org, 10.0.0.7, fd00::1")
+    async with serving(mcp_app(load_tiny, hosts=hosts)) as url:
+        for host in ("search.example.org:8000", "10.0.0.7", "[fd00::1]:8000"):
+            assert (await http.get(f"{url}/stats", headers={"Host": host})).status_code == 200
     with pytest.raises(UsageError, match="is not a host name"):
-        parse_hosts(f"search.example.org, {entry}")
+        parse_hosts("search.example.org, a:80")
 
 
 async def rpc(

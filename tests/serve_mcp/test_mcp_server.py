@@ -38,17 +38,6 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
 
 
 @ERAS
-async def test_every_tool_declares_what_it_takes_and_gives(url: str, mode: str) -> None:
-    async with Client(f"{url}/mcp", mode=mode) as client:
-        tools = (await client.list_tools()).tools
-    assert len(tools) == 5
-    for tool in tools:
-        assert tool.annotations is not None
-        assert tool.annotations.read_only_hint
-        assert all((tool.output_schema, tool.description, tool.title))
-
-
-@ERAS
 async def test_a_search_gives_ranked_documents_and_its_progress(url: str, mode: str) -> None:
     steps: list[tuple[float, float | None, str | None]] = []
 
@@ -81,19 +70,6 @@ async def test_documents_can_be_read_by_their_id(url: str, mode: str) -> None:
             (content,) = (await client.read_resource(uri)).contents
             assert isinstance(content, TextResourceContents)
             assert content.text.startswith(begins)
-
-
-async def test_semantic_search_has_a_threshold(url: str) -> None:
-    found = []
-    async with Client(f"{url}/mcp") as client:
-        for least in ({}, {"score_threshold": 0.5}):
-            said = await structured(client, "nc_semantic_search", query="calcium bone", **least)
-            found.append([hit["id"] for hit in said["results"]])
-            assert (said["success"], said["total_found"]) == (True, len(found[-1]))
-    assert (said["query"], said["search_method"]) == ("calcium bone", "bm25")
-    note = said["results"][0]
-    assert (note["doc_type"], note["category"], note["chunk_index"]) == ("note", "", 0)
-    assert found == [["MED-1", "MED-2"], ["MED-1"]]
 
 
 async def test_calls_wait_while_the_documents_load(http: httpx.AsyncClient) -> None:
@@ -152,11 +128,9 @@ async def test_a_failed_load(http: httpx.AsyncClient, error: Exception, words: s
     ("arguments", "words"),
     [
         ({}, "query: field required"),
-        ({"query": ["canary"]}, "query: input should be a valid string"),
         ({"query": " \x1c\x9f "}, "query: string should have at least 1 character"),
         ({"query": "canary" * 170_000}, "query: string should have at most 10000 characters"),
         ({"query": "x", "top_k": 101}, "top_k: input should be less than or equal to 100"),
-        ({"query": "x", "top_k": True}, "top_k: input should be a valid integer"),
         ({"query": "x", "top_k": 2.5}, "top_k: input should be a valid integer"),
     ],
     ids=lambda value: str(value)[:30],

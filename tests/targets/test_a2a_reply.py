@@ -58,11 +58,8 @@ def test_what_is_no_card_is_told(document: object, message: str) -> None:
     [
         ("http://0.0.0.0:9009", "https://agent", "https://agent/"),
         ("http://x:1/a2a/v1", "http://agent:9", "http://agent:9/a2a/v1"),
-        ("http://x:1/", "http://gate:8080/purple", "http://gate:8080/purple"),
         ("http://x:1/purple/rpc", "http://gate/purple", "http://gate/purple/rpc"),
         ("http://x:1/purplest", "http://gate/purple", "http://gate/purple/purplest"),
-        ("/rpc", "http://agent", "http://agent/rpc"),
-        ("", "http://agent", "http://agent/"),
     ],
 )
 def test_a_wrong_address_keeps_its_path_only(url: str, base: str, expected: str) -> None:
@@ -87,13 +84,10 @@ def text(*texts: str) -> list[dict[str, Any]]:
         [{"data": GOOD}],
         text(TEXT),
         text(f"```json\n{TEXT}\n```"),
-        text(f"Of course! Here they are:\n```\n{TEXT}\n```\nAnything {{else}}?"),
         text(f"The set {{d1}} was found, so {TEXT} it is."),
-        text(f'{{"thought": "hm"}} {TEXT}'),
         text("I found something.", TEXT),
         text(TEXT[:9], TEXT[9:]),
         [{"text": "a summary"}, {"url": "http://x"}, {"data": GOOD}],
-        [{"text": '{"doc_ids": ["other"]}'}, {"data": GOOD}],
     ],
 )
 def test_an_answer_is_found(parts: list[dict[str, Any]]) -> None:
@@ -128,36 +122,17 @@ def task(state: str, **more: Any) -> dict[str, Any]:
     return {"kind": "task", "id": "t", "status": {"state": state}, **more}
 
 
-@pytest.mark.parametrize("state", ["failed", "rejected", "auth-required", "input-required"])
-@pytest.mark.parametrize("new", [True, False])
-def test_a_task_that_did_not_complete_is_an_agent_error(state: str, new: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [("TASK_STATE_AUTH_REQUIRED", "auth-required"), ("input-required", "input-required")],
+)
+def test_a_task_that_did_not_complete_is_an_agent_error(name: str, state: str) -> None:
     reply = A2AReply()
-    name = f"TASK_STATE_{state.upper().replace('-', '_')}" if new else state
     reply.feed(task(name, artifacts=[{"artifactId": "a", "parts": [{"data": GOOD}]}]))
     assert reply.finished
     with pytest.raises(AgentFailure, match=f"the task ended '{state}'") as caught:
         find_answer(reply.sources())
     assert caught.value.kind is FailureKind.AGENT_ERROR
-
-
-def test_a_text_streamed_in_pieces_is_put_together() -> None:
-    reply = A2AReply()
-    reply.feed({"task": task("TASK_STATE_WORKING")})
-    for place, piece in enumerate((TEXT[:7], TEXT[7:12], TEXT[12:])):
-        artifact = {"artifactId": "a", "parts": [{"text": piece}]}
-        reply.feed({"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": place > 0}})
-    assert not reply.finished
-    reply.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}})
-    assert find_answer(reply.sources()).doc_ids == ("d1", "d2")
-
-
-def test_the_status_message_is_the_last_resort() -> None:
-    reply = A2AReply()
-    message = {"parts": text('{"doc_ids": ["from status"]}')}
-    reply.feed({"kind": "task", "id": "t", "status": {"state": "completed", "message": message}})
-    assert find_answer(reply.sources()).doc_ids == ("from status",)
-    reply.feed(task("completed", artifacts=[{"parts": [{"data": GOOD}]}]))
-    assert find_answer(reply.sources()).doc_ids == ("d1", "d2")
 
 
 def test_what_was_asked_is_never_taken_for_the_answer() -> None:

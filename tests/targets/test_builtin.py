@@ -6,11 +6,13 @@ import signal
 import sys
 from asyncio.subprocess import PIPE
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset, Document, Query, load_dataset
+from assay.data import Dataset
 from assay.errors import (
     AgentFailure,
     FailureKind,
@@ -26,36 +28,20 @@ from assay.targets.builtin import BuiltinAgent, PurpleProcess
 from assay.targets.target_kinds import OpenContext, parse_target
 
 
-class Failing:
-    """An answerer whose model fails."""
-
-    name = "failing"
-
-    def __init__(self, kind: ProviderFailure) -> None:
-        self.kind = kind
+class Away:
+    name = "away"
 
     async def answer(self, *_: object) -> None:
-        raise ProviderError(self.kind, "the model failed")
+        raise ProviderError(ProviderFailure.CONNECTION, "the model is away")
 
 
-@pytest.mark.parametrize(
-    ("failure", "kind"),
-    [
-        (ProviderFailure.CONNECTION, FailureKind.CONNECTION),
-        (ProviderFailure.INVALID_REPLY, FailureKind.AGENT_ERROR),
-    ],
-)
-async def test_a_model_that_is_away_is_an_outage(
-    failure: ProviderFailure, kind: FailureKind
-) -> None:
+async def test_a_model_that_is_away_is_an_outage() -> None:
     """The run stops after a few calls and can be resumed, as for an agent that is down."""
-    agent = BuiltinAgent(
-        parse_target("builtin:bm25"), OpenContext(load_dataset("notes"), answers=True)
-    )
-    agent._answerer = Failing(failure)  # type: ignore[assignment]
+    answers = BuiltinAnswers()
+    answers._answerer = Away()  # type: ignore[assignment]
     with pytest.raises(AgentFailure) as caught:
-        await agent.answer_from("tea?", [Passage("d", "", "tea")])
-    assert caught.value.kind is kind
+        await answers.from_passages("tea?", [Passage("d", "", "tea")])
+    assert caught.value.kind is FailureKind.CONNECTION
 
 
 HOLDER = """
@@ -76,11 +62,7 @@ asyncio.run(main())
 
 @pytest.fixture
 def orchard() -> Dataset:
-    words = ("apple", "pear", "plum", "cherry", "quince", "medlar")
-    documents = {f"d{i}": Document(f"d{i}", word, "a fruit") for i, word in enumerate(words)}
-    queries = {f"q{i}": Query(f"q{i}", word) for i, word in enumerate(words)}
-    judged = {f"q{i}": {f"d{i}": 1} for i in range(len(words))}
-    return Dataset("orchard", documents, queries, {"test": judged})
+    return replace(tiny_dataset(6, document="fruit{}", query="fruit{}"), name="orchard")
 
 
 async def test_an_evaluation_starts_and_stops_the_agent(
@@ -94,7 +76,7 @@ async def test_an_evaluation_starts_and_stops_the_agent(
     agent = PurpleProcess(parse_target("purple:bm25"), context)
     config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2)
     outcome = await Evaluation.plan(config, orchard).start(agent, tmp_path)
-    assert outcome.metrics["ndcg@5"] == 1.0
+    assert outcome.metrics["mrr@5"] == 1.0
     assert outcome.report.target.name == "purple:bm25"
     assert outcome.report.track == "zero-shot"
     assert "A2A 1.0" in outcome.report.target.details

@@ -29,8 +29,7 @@ TOWN = Dataset(
 def test_contexts_are_texts_or_chunks() -> None:
     read = read_contexts(["one", {"id": "a#1", "doc_id": "a", "text": "two"}])
     assert read == (ContextChunk("one"), ContextChunk("two", "a#1", "a"))
-    langchain = read_contexts([{"chunk_id": 7, "page_content": "three"}])
-    assert langchain == (ContextChunk("three", "7"),)
+    assert read_contexts([{"chunk_id": 7, "page_content": "x"}]) == (ContextChunk("x", "7"),)
 
 
 def test_contexts_are_bounded() -> None:
@@ -44,7 +43,6 @@ def test_contexts_are_bounded() -> None:
         ("one text", "'contexts' is a str, not a list"),
         ([7], "position 0: not a text"),
         (["a", {"id": "x", "words": "y"}], "'text'; its keys: 'id', 'words'"),
-        ([{"text": ["a"]}], "not a text"),
     ],
 )
 def test_what_is_no_context_is_refused(value: Any, words: str) -> None:
@@ -65,9 +63,7 @@ def test_an_answer_may_have_contexts_in_place_of_ids() -> None:
         ("", "a#1", "a#1"),
         ("#", "a#1", "a"),
         ("#", "a#b#1", "a#b"),
-        ("#", "#1", "#1"),
         (r"re:[-_]p\d+", "a-p12", "a"),
-        (r"re:[-_]p\d+", "a-p12-x", "a-p12-x"),
     ],
 )
 def test_a_separator_ends_the_id_of_a_document(separator: str, chunk: str, document: str) -> None:
@@ -104,7 +100,6 @@ def test_plain_texts_are_found_in_their_documents() -> None:
         (["pool#1", "bus#22"], "#"),
         (["pool__chunk_1", "bus"], "__chunk_"),
         (["pool#1", "zoo#1"], None),
-        (["pool"], None),
     ],
 )
 def test_a_separator_that_explains_every_id(ids: list[str], separator: str | None) -> None:

@@ -15,7 +15,7 @@ from assay.evaluation.plan import open_agent
 from assay.net.redact import quote
 from assay.run.config import RunConfig
 from assay.targets import open_target
-from assay.targets.target_kinds import TARGET_KINDS, OpenContext, remedy_for
+from assay.targets.target_kinds import OpenContext
 
 KEY = "sk-live-0123456789"
 WORDS = f"INDEX_MISSING: no index \x1b[31mfor\u202e you; key {KEY} " + "x" * 400
@@ -35,7 +35,6 @@ def key_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         (429, FailureKind.AGENT_ERROR, True),
         (502, FailureKind.CONNECTION, True),
         (503, FailureKind.CONNECTION, True),
-        (504, FailureKind.CONNECTION, True),
         (500, FailureKind.AGENT_ERROR, False),
         (401, FailureKind.AGENT_ERROR, False),
         (404, FailureKind.PROTOCOL, False),
@@ -109,36 +108,10 @@ async def test_the_words_are_in_the_log_the_report_and_the_page(tmp_path: Path) 
     ("text", "quoted"),
     [
         (b'{"error": {"code": 3, "message": "no such index"}}', "no such index"),
-        (b'{"error": {"type": "parsing", "reason": "bad field"}}', "bad field"),
         (b'{"detail": [{"msg": "x"}]}', '{"detail": [{"msg": "x"}]}'),
         (b"<!doctype html><title>502 Bad Gateway</title><p>nginx", "502 Bad Gateway"),
-        (b"<html><body><h1>Down</h1></body>", "an HTML page without a title"),
         ("two\n  lines\tand \x00 more", "two lines and \ufffd more"),
-        (b"\xff\xfe", "\ufffd\ufffd"),
-        ("", ""),
     ],
 )
 def test_what_is_quoted(text: str | bytes, quoted: str) -> None:
     assert quote(text) == quoted
-
-
-def test_nothing_is_quoted_in_a_private_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_PRIVATE", "1")
-    assert quote("the patient Jane Roe was not found") == ""
-
-
-@pytest.mark.parametrize(
-    ("status", "target", "remedy"),
-    [
-        (401, "a2a", "AGENT_TOKEN"),
-        (401, "mcp", "MCP_SERVER_TOKEN"),
-        (None, "python", "fix the function"),
-        (403, "openai", "--header"),
-        (429, "http", "--concurrency"),
-        (503, "a2a", "loading"),
-        (404, "rest", "check the URL"),
-        (None, "a2a", "log"),
-    ],
-)
-def test_the_remedy_fits_the_case(status: int | None, target: str, remedy: str) -> None:
-    assert remedy in remedy_for(FailureKind.AGENT_ERROR, status, TARGET_KINDS[target])

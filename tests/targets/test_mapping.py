@@ -11,8 +11,6 @@ from assay.run.config import RunConfig
 from assay.targets.answer_reader import AnswerReader, Received, parse_mapping
 from assay.targets.protocol import AgentAnswer
 
-HITS = {"hits": {"total": 2, "hits": [{"_id": "d1", "_score": 2.5}, {"_id": 7, "_score": 1}]}}
-
 
 def read(value: Any, *texts: str, known: tuple[str, ...] = ()) -> AgentAnswer:
     received = Received.from_text(value if isinstance(value, str) else json.dumps(value))
@@ -26,12 +24,9 @@ def failure(value: Any, *texts: str) -> str:
     return f"{caught.value}; it said: {caught.value.said}"
 
 
-def test_an_empty_body_is_no_text_to_read_ids_from() -> None:
-    assert failure("") == "the answer is empty; it said: "
-
-
 def test_ids_and_scores_are_read_by_expressions_and_numbers_become_text() -> None:
-    answer = read(HITS, "ids=hits.hits[]._id", "scores=hits.hits[]._score")
+    hits = {"hits": {"total": 2, "hits": [{"_id": "d1", "_score": 2.5}, {"_id": 7, "_score": 1}]}}
+    answer = read(hits, "ids=hits.hits[]._id", "scores=hits.hits[]._score")
     assert (answer.doc_ids, answer.scores) == (("d1", "7"), (2.5, 1.0))
 
 
@@ -41,13 +36,7 @@ def test_ids_and_scores_are_read_by_expressions_and_numbers_become_text() -> Non
         ({"ids": [["a", "b"]]}, "ids[]", ("a", "b")),
         ({"ids": [["a", "b"], ["c"]]}, "ids[0]", ("a", "b")),
         ({"items": [{"docno": 1}, {"docno": 2.0}]}, "items[].docno", ("1", "2")),
-        ({"n": 0}, "hits[].id || `[]`", ()),
         ({"hits": []}, "hits[].id", ()),
-        (
-            {"a": [{"i": "x", "s": 1}, {"i": "y", "s": 9}]},
-            "reverse(sort_by(a, &s))[].i",
-            ("y", "x"),
-        ),
     ],
 )
 def test_the_ranking_is_what_an_expression_yields(value: Any, expression: str, ids: Any) -> None:
@@ -57,7 +46,6 @@ def test_the_ranking_is_what_an_expression_yields(value: Any, expression: str, i
 def test_a_pattern_finds_ids_in_text_in_their_order_and_each_once() -> None:
     prose = "See MED-2, then MED-1 (and MED-2 again)."
     assert read(prose, r"ids=re:(MED-\d+)").doc_ids == ("MED-2", "MED-1")
-    assert read(prose, r"ids=re:(MED-\d{1,2})").doc_ids == ("MED-2", "MED-1")
     text = json.dumps({"result": json.dumps([{"doc_id": "a,b"}])})
     assert read(text, r'ids=re:doc_id\\": \\"([^"\\]+)').doc_ids == ("a,b",)
 
@@ -86,7 +74,6 @@ NUMBERS = ("1", "2", "3", "7", "17")
     ("value", "ids"),
     [
         ([{"id": 1, "source": 17}, {"id": 2, "source": 3}], ("17", "3")),  # places in the list
-        ([{"id": 0, "source": 17}, {"id": 1, "source": 3}], ("17", "3")),
         ([{"rank": 7, "doc_id": 1}, {"rank": 3, "doc_id": 2}], ("1", "2")),
         ([{"url": "https://h/kb/17.html?from=3#top"}, {"url": "https://h/kb/3"}], ("17", "3")),
         ({"hits": [{"id": 9, "source": "17"}, {"id": 8, "source": "3"}]}, ("17", "3")),
@@ -116,11 +103,8 @@ def test_a_refusal_names_the_mapping_that_reads_it(value: Any, mapping: str) -> 
     [
         ({"hits": {"n": 1}}, "ids=hits", ["yields an object, not a list", "{'hits': {'n': 1}}"]),
         ({"a": 1}, "ids=hits[].id", ["yields null, not a list", "|| `[]`"]),
-        ({"ids": [{"x": 1}]}, "ids=ids", ["an object as item 1"]),
         ({"ids": ["a", 1.5]}, "ids=ids", ["a number (1.5) as item 2"]),
-        ({"id": "a"}, "ids=id", ["yields a text, not a list"]),
         ("<html>no</html>", "ids=ids", ["not JSON", "<html>no</html>", "ids=re:PATTERN"]),
-        ({"a": "x"}, "ids=sort(a)", ["sort()"]),
         ({"ids": ["a"], "s": [1, 2]}, "ids=ids\nscores=s", ["scores=s yields 2 numbers for 1 ids"]),
         ({"ids": [], "a": {}}, "ids=ids\nanswer=a", ["answer=a yields an object, not a text"]),
     ],
@@ -137,7 +121,6 @@ def test_a_mapping_that_does_not_fit_says_what_came(
     ("text", "words"),
     [
         ("ids=hits[", "is not an expression"),
-        ("ids=" + "(" * 10_000, "is not an expression"),
         ("ids=re:abc", "it has 0 groups"),
         ("ids=re:(", "is not an expression"),
         ("id=hits", "'id=hits' is not KEY=EXPR; KEY is one of ids, scores"),
@@ -164,11 +147,6 @@ def test_runs_from_before_the_option_was_repeatable_still_open() -> None:
     assert RunConfig.from_json({**old, "mapping": ""}).mapping == ()
 
 
-def test_a_pattern_reads_strings_inside_json_without_their_escapes() -> None:
-    value = {"result": ['<m>{"doc_id": "n1"}</m>', '<m>{"doc_id": "n2"}</m>']}
-    assert read(value, 'ids=re:"doc_id": "([^"]+)"').doc_ids == ("n1", "n2")
-
-
 @pytest.mark.parametrize(
     "expression",
     ["hits[].id", "hits[].id || `[]`", "hits[*].id", "hits[0:5].id", "groups[].hits[].id", "ids[]"],
@@ -179,17 +157,3 @@ def test_results_without_an_id_do_not_let_others_move_up(expression: str) -> Non
     reader = AnswerReader({"ids": expression})
     with pytest.raises(AgentFailure, match="2 of 4 items have no id there"):
         reader.ids(Received("", value))
-
-
-@pytest.mark.parametrize(
-    ("expression", "ids"),
-    [
-        ("hits[].[id || 'none'][]", "a none b"),
-        ("hits[?id].id", "a b"),
-        ("hits[].id | [0:1]", "a"),
-        ("missing[].id || `[]`", ""),
-    ],
-)
-def test_results_without_an_id_may_be_named_or_left_out(expression: str, ids: str) -> None:
-    value = {"hits": [{"id": "a"}, {"id": None}, {"id": "b"}]}
-    assert AnswerReader({"ids": expression}).ids(Received("", value)) == tuple(ids.split())

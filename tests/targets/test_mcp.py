@@ -18,7 +18,7 @@ from tests.targets.every_kind import opened_target
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.serve.mcp.app import mcp_app
-from assay.targets import Agent, open_target
+from assay.targets import Agent
 from assay.targets.target_kinds import OpenContext
 
 PYTHON = f"mcp-stdio:{sys.executable}"
@@ -128,14 +128,6 @@ async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.Mo
     with pytest.raises(TargetError, match=r"no MCP handshake within 0\.2 s"):
         async with opened("mcp-stdio:sleep 60"):
             pass
-
-
-async def test_opening_can_be_interrupted() -> None:
-    agent = open_target("mcp-stdio:sleep 60", OpenContext(DATA))
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2):
-            await agent.open()
-    await agent.close()
 
 
 SERVER = """

@@ -36,12 +36,7 @@ async def later(_query: str, top_k: int) -> list[str]:
     return ["a", "b"][:top_k]
 
 
-class Finder:
-    async def __call__(self, query: str, top_k: int) -> list[str]:
-        return await later(query, top_k)
-
-
-@pytest.mark.parametrize("function", [later, Finder(), lambda query, top_k: later(query, top_k)])
+@pytest.mark.parametrize("function", [later, lambda query, top_k: later(query, top_k)])
 async def test_async_functions_and_objects_are_asked_alike(function: Any) -> None:
     assert (await ask(function)).doc_ids == ("a", "b")
 
@@ -64,7 +59,6 @@ async def test_sync_functions_run_beside_the_loop_and_beside_each_other() -> Non
         (ConnectionResetError("gone"), FailureKind.CONNECTION, True),
         (TimeoutError("slow"), FailureKind.TIMEOUT, False),
         (KeyError("x"), FailureKind.AGENT_ERROR, False),
-        (StopIteration(), FailureKind.AGENT_ERROR, False),
         (SystemExit(3), FailureKind.AGENT_ERROR, False),
     ],
 )
@@ -77,8 +71,7 @@ async def test_what_a_function_raises_is_classified_and_said_with_its_line(
     with pytest.raises(AgentFailure) as caught:
         await ask(raises)
     assert (caught.value.kind, caught.value.retryable) == (kind, retryable)
-    if not isinstance(error, StopIteration):
-        assert "(test_python_call.py:" in str(caught.value)
+    assert "(test_python_call.py:" in str(caught.value)
 
 
 class LangChainRetriever:
@@ -110,10 +103,7 @@ def chunk(doc_id: str, number: int, own: str | None = None) -> SimpleNamespace:
     [
         ([], ()),
         ([7, np.int64(3)], ("7", "3")),
-        ([np.str_("a")], ("a",)),
         ([("d1", 0.7), ("d2", 1)], ("d1", "d2")),
-        ([(5, 0.7)], ("5",)),
-        ([(SimpleNamespace(id="d1", metadata={}), 0.3)], ("d1",)),
         ([SimpleNamespace(id=None, metadata={"source": "kb/d1.md"})], ("d1",)),
         ([{"doc_id": "d1", "score": 0.9, "text": "x"}, {"id": 2}], ("d1", "2")),
         (["d1", "d1"], ("d1", "d1")),  # an agent's mistake, which a run reports
@@ -133,15 +123,12 @@ async def test_many_forms_are_a_ranking(value: Any, doc_ids: tuple[str, ...]) ->
         ("abc", "the answer is a str, not a list of document ids"),
         (None, r"return \[\] if nothing is found"),
         ({"a", "b"}, "is a set, not a list"),
-        (np.array([7, 3]), "is a ndarray, not a list"),
         (["a", 1.5], "position 1: a document id is a float"),
         (["a", ""], "position 1: a document id is empty"),
         (["x" * 5000], "longer than 4,096 characters"),
         ([(0.9, "a")], r"pairs are \(id, score\)"),
-        ([{"name": "a"}], "is a dict, not a string"),
         ({"ids": ["a"]}, "a dictionary without 'doc_ids'; return a list of document ids"),
         ({"doc_ids": ["a"], "citations": "a"}, "'citations' is a str"),
-        (AgentAnswer((5.5,)), "a document id is a float"),  # type: ignore[arg-type]
     ],
 )
 async def test_another_shape_is_refused_with_the_remedy(value: object, message: str) -> None:
@@ -158,12 +145,7 @@ async def test_a_retriever_is_asked_by_its_method_and_cut(retriever: Any) -> Non
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (
-            "import nothing_like_this",
-            "cannot import 'subject': .*No module named 'nothing_like_this",
-        ),
         ("1 / 0", r"cannot import 'subject': ZeroDivisionError: .* \(subject\.py:1\)"),
-        ("raise SystemExit(5)", "cannot import 'subject': SystemExit"),
         ("def f(:", "cannot import 'subject': SyntaxError"),
         ("def find(): ...", r"module 'subject' has no 'fnid'\. Did you mean 'find'"),
     ],
@@ -217,19 +199,12 @@ async def test_methods_of_an_object_may_be_plain_functions() -> None:
         await agent.close()
 
 
-class OneParameter:
-    def ask(self, query: str) -> list[str]:
-        return []
-
-
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         (42, "got int"),
-        (OneParameter, "is a class; pass an instance"),
-        (OneParameter(), r"f\(query, top_k\), and ask\(query: str\)"),
+        (SimpleNamespace, "is a class; pass an instance"),
         (lambda query: ["a"], r"f\(query, top_k\), and <lambda>\(query\) cannot be"),
-        (lambda query, top_k, user: ["a"], "missing a required argument: 'user'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_the_run(target: Any, message: str) -> None:

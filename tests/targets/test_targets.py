@@ -26,21 +26,17 @@ EXPOSED = OutboundPolicy.for_server("0.0.0.0", "allowed.example")
     ("text", "kind", "address", "fragment"),
     [
         ("builtin:bm25", "builtin", "bm25", ""),
-        ("builtin:tuned#openai:m@http://x/v1", "builtin", "tuned", "openai:m@http://x/v1"),
         ("python:a.b:C.f", "python", "a.b:C.f", ""),
         ("purple:hybrid", "purple", "hybrid", ""),
         ("a2a:http://h:9010#stream", "a2a", "http://h:9010", "stream"),
-        ("A2A:HTTP://H:9010", "a2a", "http://H:9010", ""),
         ("a2a:HTTP://X/http://allowed.example/", "a2a", "http://X/http://allowed.example/", ""),
         ("mcp:http://h/mcp#find", "mcp", "http://h/mcp", "find"),
-        ("mcp:http://h/#/mcp and more", "mcp", "http://h/#/mcp and more", ""),
         ("mcp-stdio:uvx server --x #find", "mcp-stdio", "uvx server --x ", "find"),
         ("nextcloud:https://cloud#answer", "nextcloud", "https://cloud", "answer"),
         ("http:http://h:8000=RAG_RETRIEVE", "http", "http://h:8000=RAG_RETRIEVE", ""),
         ("http://h:8000=RAG_RETRIEVE#stream", "http", "http://h:8000=RAG_RETRIEVE", "stream"),
         ("http:agent-rag=RAG_ANSWER", "http", "agent-rag=RAG_ANSWER", ""),
         ("HTTPS://h", "url", "https://h", ""),
-        ("http://h/?a=b/c", "url", "http://h/?a=b/c", ""),
         ("http://h/s?q={query}&k={top_k}", "rest", "http://h/s?q={query}&k={top_k}", ""),
     ],
 )
@@ -54,29 +50,17 @@ def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str
     ("text", "hint"),
     [
         ("nonsense", "has one of these forms: builtin:bm25|"),
-        ("", "has one of these forms"),
-        ("url:http://h", "has one of these forms"),
-        ("a2aa:http://h", "Did you mean 'a2a:http://h'?"),
         (
             "a2aa:http://user:secret@h/?api_key=secret",
             "Did you mean 'a2a:http://***@h/?api_key=***'",
         ),
-        ("mpc:http://h", "Did you mean 'mcp:http://h'?"),
-        ("builtn:bm25", "Did you mean 'builtin:bm25'?"),
+        ("localhost:9010", "Did you mean 'http://localhost:9010'?"),
     ],
 )
 def test_what_is_no_target_is_refused_with_a_hint(text: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_target(text)
     assert hint in str(raised.value)
-
-
-def test_an_agent_named_by_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AGENT_ENDPOINTS_JSON", '{"rag": "http://10.0.0.1:8000"}')
-    with pytest.raises(UsageError, match=r"10\.0\.0\.1"):
-        check_permitted(parse_target("http:rag=RAG_RETRIEVE"), EXPOSED)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +71,6 @@ def test_an_agent_named_by_the_environment(
         "builtin:bm25#openai:m@http://127.0.0.1:8000/http://allowed.example/",
         "builtin:bm25#gguf:/etc/passwd",
         "builtin:bm25# gguf:/etc/passwd",
-        "builtin:bm25#other:/etc/passwd",
         "a2a:HTTP://127.0.0.1:8000/http://allowed.example/",
         "a2a:http://allowed.example@127.0.0.1:8000/",
         "a2a:ftp://allowed.example",
@@ -99,9 +82,11 @@ def test_an_agent_named_by_the_environment(
         "python:os:system",
         "mcp-stdio:server http://allowed.example",
         "purple:hybrid",
+        "http:rag=RAG_RETRIEVE",
     ],
 )
-def test_strangers_may_not_have_this_evaluated(text: str) -> None:
+def test_strangers_may_not_have_this_evaluated(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_ENDPOINTS_JSON", '{"rag": "http://10.0.0.1:8000"}')
     with pytest.raises(UsageError):
         check_permitted(parse_target(text), EXPOSED)
     with pytest.raises(UsageError):
@@ -136,12 +121,9 @@ def test_every_kind_of_the_table_has_an_agent_and_examples() -> None:
     [
         ("a2a:purple", "is not an http(s) URL"),
         ("a2a:http://purple#fast", "only '#stream'"),
-        ("mcp:", "is not an http(s) URL"),
         ("mcp:ftp://x", "is not an http(s) URL"),
-        ("mcp-stdio:", "cannot parse the command"),
         ("mcp-stdio:'unclosed", "cannot parse the command"),
         ("http:http://h:8000", "names no task; write http:URL=TASK"),
-        ("http:=X", "names no task"),
         ("http://localhost:1=POLICY_REVIEW", "POLICY_REVIEW returns no documents"),
         ("http:other=RAG_RETRIEVE", "unknown agent 'other'"),
         ("builtin:bm26", "Did you mean 'builtin:bm25'?"),

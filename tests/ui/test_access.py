@@ -9,8 +9,7 @@ import pytest
 from tests.ui.conftest import open_pages, running
 from tests.ui.test_pages import names
 
-from assay.serve.guards import GuessLimit
-from assay.serve.ui.app import COOKIE, Session, changing_routes, local_path, page_routes, session_of
+from assay.serve.ui.app import COOKIE, changing_routes, local_path, page_routes, session_of
 
 TOKEN = "a long secret"
 PAGES = ("/", "/?view=board", "/trends", "/grade", "/evaluate")
@@ -116,10 +115,3 @@ def test_tokens_cannot_be_guessed_without_end(runs: Path) -> None:
         assert client.post("/login", data={"token": TOKEN}).status_code == 429
         session = {"cookie": f"{COOKIE}={session_of(TOKEN)}"}
         assert client.get("/", headers=session).status_code == 200
-
-
-def test_an_address_of_odd_bytes_leads_to_the_login_too() -> None:
-    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"a=\xff", "headers": []}
-    refusal = Session(TOKEN, GuessLimit())(scope)
-    assert refusal
-    assert refusal.status == 303

@@ -201,18 +201,6 @@ def test_a_task_takes_three_clicks_at_most(
         expect(page.locator(selector).first).to_contain_text(words)
 
 
-def test_the_first_screen_has_many_runs_and_a_trend_all_of_them(
-    page: "Page", servers: dict[str, str]
-) -> None:
-    page.goto(servers["history"])
-    last = page.locator("tr[data-row]").nth(20).bounding_box()
-    assert last
-    assert last["y"] + last["height"] <= 900
-    page.goto(f"{servers['history']}/trends")
-    assert page.locator("svg.trend a.point").count() == 30
-    assert page.locator("svg.trend .run-label").count() <= 6
-
-
 def test_a_run_is_shared_as_one_file_by_one_click(
     page: "Page", servers: dict[str, str], named: dict[str, str], tmp_path: Path
 ) -> None:
@@ -311,19 +299,6 @@ def test_a_selection_survives_filters_and_views(
     page.locator(BOX.format("first").format(**named)).click()
     page.click(COMPARE)
     expect(page.locator("h1")).to_contain_text("third got worse than")
-
-
-def test_a_part_of_a_trend_is_chosen_by_dragging(page: "Page", servers: dict[str, str]) -> None:
-    page.goto(f"{servers['history']}/trends")
-    area = page.locator("svg.trend").bounding_box()
-    assert area
-    middle = area["y"] + area["height"] * 0.9
-    page.mouse.move(area["x"] + area["width"] * 0.5, middle)
-    page.mouse.down()
-    page.mouse.move(area["x"] + area["width"] * 0.9, middle, steps=4)
-    page.mouse.up()
-    page.wait_for_url("**since=2026-**")
-    assert page.locator("svg.trend a.point").count() < 30
 
 
 def test_reading_works_without_javascript(

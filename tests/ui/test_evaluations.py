@@ -93,12 +93,6 @@ def test_cancel_keeps_what_was_answered(client: httpx.Client, folder: Path, out:
     assert report.summary.total_queries == 5
 
 
-def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path) -> None:
-    place = start(client, folder, target="python:nowhere:f").headers["location"]
-    assert [name for name, _ in events(client, f"{place}/events")][-1] == "final"
-    assert "cannot import &#39;nowhere&#39;" in client.get(place).text
-
-
 def test_one_query_is_tried_before_the_run(server: httpx.Client, folder: Path) -> None:
     def tried(target: str, **more: str) -> tuple[int, str]:
         answer = start(server, folder, target=target, **more, **{"try": "1"})
@@ -187,17 +181,6 @@ FULL = RunConfig(
 
 def test_a_run_fills_in_the_form_that_makes_it_again(tmp_path: Path) -> None:
     assert read_config(Ui(tmp_path), dict(parse_qsl(repeat_query(FULL)))) == FULL
-
-
-def test_ending_the_server_ends_what_it_started(folder: Path, out: Path) -> None:
-    (folder / "go").unlink(missing_ok=True)
-    with running(folder, "--runs", str(out)) as client:
-        place = start(client, folder, target="python:target:first_then_waits").headers["location"]
-        for _, view in events(client, f"{run_of(client, place)}/events"):
-            if view.get("done") == "5 of 30":
-                break
-    run = RunFolder(next(out.iterdir()))
-    assert run.state() == "interrupted"
 
 
 async def test_the_process_is_put_under_the_policy_of_the_server(

@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,20 +150,6 @@ def test_a_damaged_line_is_told_each_time_and_loses_no_grade(pool: GradedPool) -
                 pool.grades()
     pool.journal.write_bytes(good + later)
     assert set(pool.grades()) == {"Ann", "Bob"}
-
-
-def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(pool: GradedPool) -> None:
-    """A disk that is nearly full takes a part of a write, and only the next one fails."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (80, hard))  # bytes: a line has more
-    try:
-        with pytest.raises(DataError, match="not saved"):
-            pool.save("Ann", ("q", "d"), 2)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert pool.journal.stat().st_size == 80
-    pool.save("Ann", ("q", "d"), 1)
-    assert GradedPool(pool.path).grades() == {"Ann": {("q", "d"): 1}}
 
 
 def test_graders_are_counted(pool: GradedPool) -> None:

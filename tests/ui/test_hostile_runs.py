@@ -147,14 +147,6 @@ def test_no_text_of_a_run_acts_in_a_file(client: TestClient, copies: list[Path])
     assert not any(cell.startswith("=") for row in rows for cell in row)
 
 
-def test_a_run_without_a_report_is_told(client: TestClient, copies: list[Path]) -> None:
-    """Chosen before it has ended, or deleted while the page is made."""
-    (copies[1] / "report.json").unlink()
-    answer = client.get("/compare", params={"run": [copy.name for copy in copies]})
-    assert answer.status_code in (404, 422)
-    assert "no report yet" in answer.text
-
-
 @pytest.mark.parametrize("name", ['"; x="', "€ ü <b>&", "..x", "n" * 250])
 def test_a_run_with_an_odd_name_has_every_page(
     client: TestClient, copies: list[Path], name: str

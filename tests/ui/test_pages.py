@@ -272,20 +272,6 @@ def test_the_trend_of_the_largest_set_is_shown_and_others_can_be_chosen(
     assert "Median latency" in page
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"target": "nobody"}, "No complete run of this target"),
-        ({"branch": "gone"}, "No run matches"),
-        ({"metric": "no such"}, "nDCG@5 of Finder"),
-    ],
-)
-def test_a_trend_that_is_not_there_is_told(
-    history_server: httpx.Client, asked: dict[str, str], words: str
-) -> None:
-    assert words in history_server.get("/trends", params=asked).text
-
-
 # --- what is not there ---------------------------------------------------------------------------
 
 

@@ -1,62 +1,18 @@
-"""The arrays that a tuned query is ranked by: products, orders, bundles, and kernel ridge."""
+"""The arrays that a tuned query is ranked by: bundles and kernel ridge."""
 
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import scipy.sparse as sparse  # type: ignore[import-untyped]
 
-from assay.search.tuning.features import best_columns, product
-from assay.search.tuning.memory import RIDGE, Bundles, Memory, bundle, ridge_of
-
-
-def test_the_best_columns_come_first_and_ties_go_to_the_lower_one() -> None:
-    scores = np.array([[0.0, 3, -1, 3, -0.0, -2, 5], [-5, -5, -4, -6, -4, -5, -4]], np.float32)
-    assert best_columns(scores, 4).tolist() == [[6, 1, 3, 0], [2, 4, 6, 0]]
-    assert best_columns(scores, 9).tolist() == [[6, 1, 3, 0, 4, 2, 5], [2, 4, 6, 0, 1, 5, 3]]
-
-
-@pytest.mark.parametrize("entries", [0, 3, 150])
-def test_a_row_alone_is_multiplied_as_among_others(entries: int) -> None:
-    draw = np.random.default_rng(0)
-    dense = np.where(draw.random((200, 40)) < 0.2, draw.random((200, 40)), 0).astype(np.float32)
-    dense[:, 39] = 0  # a column that nothing has
-    matrix = sparse.csr_matrix(dense)
-    columns = np.sort(draw.permutation(200)[:entries])
-    values = draw.random(entries).astype(np.float32)
-    row = sparse.csr_matrix((values, (np.zeros(entries, int), columns)), (1, 200))
-    expected = values @ dense[columns]
-    np.testing.assert_allclose(product(row, matrix)[0], expected, rtol=1e-5, atol=1e-6)
-    two = sparse.csr_matrix((values, (np.ones(entries, int), columns)), (2, 200))
-    np.testing.assert_allclose(product(two, matrix)[1], expected, rtol=1e-5, atol=1e-6)
-
-
-def bundles_of(*queries: list[int], documents: int, threshold: float = 0.8) -> Bundles:
-    relevant = np.zeros((len(queries), documents), np.float32)
-    for row, columns in enumerate(queries):
-        relevant[row, columns] = 1
-    return bundle(sparse.csr_matrix(relevant), threshold)
+from assay.search.tuning.memory import RIDGE, Memory, bundle, ridge_of
 
 
 def test_documents_with_the_same_queries_are_one_bundle() -> None:
-    label = bundles_of([0, 1, 2], [0, 1], [2, 3], documents=4).label
+    relevant = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]], np.float32)
+    label = bundle(sparse.csr_matrix(relevant), 0.8).label
     assert label[0] == label[1]
     assert len({int(one) for one in label}) == 3
-
-
-@pytest.mark.parametrize(("threshold", "together"), [(0.6, True), (0.7, False)])
-def test_nearly_the_same_queries_are_enough(threshold: float, together: bool) -> None:
-    # Two of three queries in common.
-    label = bundles_of([0, 1], [0, 1], [0], documents=2, threshold=threshold).label
-    assert (label[0] == label[1]) is np.bool_(together)
-
-
-def test_mean_and_best_pool_the_scores_of_documents() -> None:
-    bundles = bundles_of([0, 2], documents=3)
-    scores = np.array([[1, 5, 3]], np.float32)
-    pair, single = bundles.label[0], bundles.label[1]
-    assert bundles.mean(scores)[0, [pair, single]].tolist() == [2, 5]
-    assert bundles.best(scores)[0, [pair, single]].tolist() == [3, 5]
 
 
 def kernel(size: int) -> np.ndarray:

@@ -10,9 +10,8 @@ import pytest
 from tests.search.tuning import worlds
 
 from assay.errors import SearchError
-from assay.search.tuning.features import QueryFeatures, TuningData
+from assay.search.tuning.features import TuningData
 from assay.search.tuning.model import MAGIC, TunedRanker, load_model, save_model
-from assay.search.tuning.signals import compare_with_judged, first_pass
 from assay.search.tuning.tune import fit
 from assay.search.tuning.validation import FamiliarityGate
 
@@ -38,26 +37,6 @@ def test_documents_come_best_first_as_many_as_asked_for(
 def test_any_text_can_be_asked(ranker: TunedRanker, data: TuningData, text: str) -> None:
     vector = np.zeros(data.query_vectors.shape[1], np.float32)
     assert len(ranker.rank(text, vector, 10).scores) == 10
-
-
-def test_a_query_alone_is_compared_as_among_others(ranker: TunedRanker, data: TuningData) -> None:
-    """Alone, it reads half of a symmetric matrix, and of the judged sets only its neighbors'."""
-    queries = data.judged("dev")[:3]
-    texts = [data.queries[query].text for query in queries]
-    questions = ranker.encoder.encode(texts, data.query_vectors[queries])
-
-    def compared(some: QueryFeatures) -> tuple[np.ndarray, np.ndarray]:
-        first = first_pass(ranker.corpus, ranker.memory, some)
-        neighbours, features = compare_with_judged(ranker.memory, first)
-        order = np.argsort(neighbours, axis=1)[:, :, None]
-        return neighbours, np.take_along_axis(features, order, 1)
-
-    together, features = compared(questions)
-    assert features.shape[1] == len(ranker.memory.counts)  # so that none is missing where ties end
-    for row in range(len(queries)):
-        own, alone = compared(questions.take([row]))
-        assert set(own[0].tolist()) == set(together[row].tolist())
-        np.testing.assert_allclose(alone[0], features[row], atol=1e-4)
 
 
 def test_a_tuned_model_is_opened_without_what_learned_it() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from assay.search.tuning.trees import FIRST_TREES, SETS, TreeGraph, TreeSets, learn_overlap
+from assay.search.tuning.trees import SETS, TreeGraph, TreeSets, learn_overlap
 
 
 def learned(seed: int = 0) -> tuple[TreeSets, np.ndarray]:
@@ -35,27 +35,3 @@ def test_the_graph_of_the_trees_says_what_lightgbm_says() -> None:
     for count in (-1, 20):
         found = TreeGraph.of(trees, count).predict(features, len(features))
         assert np.allclose(found, trees.predict(features, count), rtol=0, atol=1e-5)
-
-
-def test_all_trees_are_asked_for_the_best_rows_alone_which_a_ranking_puts_first() -> None:
-    trees, features = learned()
-    features = features[:200]
-    begun, whole = trees.predict(features, FIRST_TREES), trees.predict(features, -1)
-    best = np.argsort(-begun)[:100]
-    others = np.setdiff1d(np.arange(200), best)
-    assert np.abs(whole - begun)[others].min() > 1e-5
-    found = TreeGraph.of(trees).predict(features, 100)
-    np.testing.assert_allclose(found[best], whole[best], atol=1e-5)
-    np.testing.assert_allclose(found[others], begun[others], atol=1e-5)
-    assert whole[best].min() < begun[others].max()
-    found = TreeGraph.of(trees, ranks=True).predict(features, 100)
-    np.testing.assert_allclose(found[best], whole[best], atol=1e-5)
-    assert found[others].max() <= found[best].min()
-    order = others[np.argsort(-begun[others])]
-    assert (np.diff(found[order]) <= 1e-6).all()
-
-
-def test_a_tree_that_never_splits_is_a_leaf_of_the_graph() -> None:
-    features = np.zeros((300, 2), np.float32)
-    trees = learn_overlap(features, np.full(300, 0.25, np.float32), 0)
-    assert np.allclose(TreeGraph.of(trees).predict(features, 10), 0.25)

@@ -113,14 +113,6 @@ def test_without_a_dev_split_every_training_query_is_held_out_once() -> None:
     assert held_out.better
 
 
-def test_of_a_large_split_some_queries_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = worlds.learnable(train=48, dev=40)
-    monkeypatch.setattr(tune, "MAX_QUERIES", 30)
-    ranker = fit(data, worlds.by_vectors(data))
-    assert ranker.held_out.all.queries == 60
-    assert len(ranker.memory.counts) == 30
-
-
 def test_a_query_never_sees_its_own_judgments(data: TuningData) -> None:
     asked, remembered = split_queries(data.judged("train"), seed=0)[0]
     judged = {query_id: dict(grades) for query_id, grades in data.judgments["train"].items()}

@@ -14,7 +14,6 @@ from assay.search.tuning.validation import (
     ValidationFold,
     _held_out_probability,
     choose_settings,
-    fit_familiarity,
     gain,
     scores_by_query,
 )
@@ -38,27 +37,6 @@ def test_a_loss_on_unfamiliar_queries_counts_where_it_is_no_chance() -> None:
     assert HeldOut("dev", gain(wrong, right), gain(right[:5], wrong[:5])).harmless
 
 
-def test_trust_grows_with_the_predicted_overlap_and_where_trees_lift_from_far_below() -> None:
-    gate = FamiliarityGate((-2.0, 4.0, 0.5), trusted_from=1.0)
-    shares = [gate.trust(_candidates(np.arange(150), one), 0) for one in (0.1, 0.5, 0.6, 0.9)]
-    assert shares[:2] == [0, 0]
-    assert 0 < shares[2] < shares[3] < 1
-    same = [gate.trust(_candidates(np.arange(150), 0.6), first) for first in (0, 50, 100, 149)]
-    assert same[0] < same[1] < same[2] == same[3]
-    assert FamiliarityGate((-2.0, 4.0, 0.5), 0.0).trust(_candidates(np.arange(150), 0.1), 0) == 1
-    assert FamiliarityGate((-2.0, 4.0, 0.5), 0.5).trust(_candidates(np.arange(150), 0.6), 0) == 1
-
-
-def test_familiarity_is_a_probability_even_where_all_queries_are_familiar() -> None:
-    signs = np.array([[1.0, overlap, 0.0] for overlap in np.linspace(0, 1, 200)])
-    familiar = np.random.default_rng(0).random(200) < signs[:, 1]
-    likely = 1 / (1 + np.exp(-signs @ fit_familiarity(signs, familiar)))
-    assert likely.mean() == pytest.approx(familiar.mean(), abs=0.02)
-    assert likely[160:].mean() == pytest.approx(familiar[160:].mean(), abs=0.1)
-    always = fit_familiarity(signs, np.ones(200, bool))
-    assert 0.9 < 1 / (1 + np.exp(-signs[0] @ always)) < 1
-
-
 def test_a_query_is_told_familiar_by_the_other_folds_alone() -> None:
     signs, familiar = np.ones((40, 3)), np.repeat([True, False], 20)
     likely = _held_out_probability(signs, familiar, [20, 20])
@@ -78,13 +56,6 @@ def test_trees_that_lose_on_unfamiliar_queries_by_chance_need_no_second_search()
     gate, held_out = _choose((0.9, 0.3), trees_wrong=[24, 25], zero_shot_wrong=[26])
     assert gate.trusted_from == 0
     assert held_out.unfamiliar.tuned < held_out.unfamiliar.hybrid
-
-
-def test_sharing_must_not_cost_the_familiar_queries_more_than_it_gives() -> None:
-    """Where nothing tells the two kinds of query apart."""
-    gate, held_out = _choose((0.6, 0.6), trees_wrong=range(24, 30), zero_shot_wrong=FAMILIAR)
-    assert gate.trusted_from < 1
-    assert held_out.all.tuned > 0.8
 
 
 def _choose(
