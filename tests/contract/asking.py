@@ -17,7 +17,6 @@ def body(request_id: str = "r1", task_type: str = "TEST", **fields: Any) -> dict
 
 
 async def events(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    """The data of each event, whose `type` is its name."""
     reader = EventReader()
     async for chunk in answer.aiter_bytes():
         for event in reader.feed(chunk):
@@ -33,7 +32,3 @@ async def stream(client: httpx.AsyncClient, sent: dict[str, Any]) -> list[dict[s
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         return [event async for event in events(answer)]
-
-
-def types(found: list[dict[str, Any]]) -> list[str]:
-    return [event["type"] for event in found]

@@ -17,8 +17,6 @@ Body = dict[str, Any]
 
 @dataclass
 class Answer:
-    """What goes over the wire."""
-
     status: int = 200
     body: bytes = b""
     content_type: str = "application/json"
@@ -65,7 +63,6 @@ class PlainAgent:
         return body
 
     def refusal(self, request: Any) -> Answer | None:
-        """The answer to a request that is not run."""
         if not isinstance(request, dict):
             return as_json(self.failure({}, "VALIDATION_ERROR", "no JSON object"), 400)
         known = {key: request[key] for key in ("request_id", "task_type") if request.get(key)}
@@ -80,7 +77,6 @@ class PlainAgent:
         return None
 
     async def work(self, request: Body) -> Body:
-        """One run, within its budget of time."""
         limit = request.get("budgets", {}).get("timeout_ms")
         try:
             async with asyncio.timeout(limit / 1000 if limit else None):
@@ -90,7 +86,6 @@ class PlainAgent:
         return self.result(request)
 
     async def run(self, request: Body) -> Body:
-        """A run, unless its inputs are not the task's."""
         if "query" not in request.get("inputs", {}):
             return self.failure(request, "VALIDATION_ERROR", "inputs.query is missing")
         return await self.work(request)
@@ -125,7 +120,6 @@ class PlainAgent:
         await self.disconnected(respond)
 
     async def disconnected(self, respond: "asyncio.Task[None]") -> None:
-        """The client left, or has its answer: the work stops."""
         respond.cancel()
         await asyncio.gather(respond, return_exceptions=True)
 

@@ -53,7 +53,6 @@ class Reply:
 
     @property
     def terminal(self) -> dict[str, Any]:
-        """The body of a sync answer, or of the last event of a stream."""
         body: dict[str, Any] = self.events[-1][1] if self.way == "stream" else self.json
         return body
 

@@ -107,7 +107,6 @@ async def test_a_mistake_is_told_before_anything_is_sent(
 
 @pytest.mark.parametrize(("targets", "code"), [("http://127.0.0.1:9=T", 1), ("", 2), ("x", 2)])
 def test_the_script_exits_as_the_document_says(targets: str, code: int) -> None:
-    """A system test checks 0, and 1 for a broken rule."""
     environment = {**os.environ, "AGENT_CONTRACT_TARGETS": targets}
     done = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True)
     assert done.returncode == code

@@ -19,7 +19,6 @@ EXAMPLES = list(zip(BLOCKS[::2], BLOCKS[1::2], strict=True))
 
 
 def parts(block: str) -> tuple[str, str, str]:
-    """First line, content type and body."""
     head, _, body = block.partition("\n\n")
     first, _, header = head.partition("\n")
     return first, header.removeprefix("Content-Type: "), body

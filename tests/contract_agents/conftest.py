@@ -8,7 +8,6 @@ from tests.search.conftest import isolate
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A cache of the test's own, and no setting that leaks in."""
     isolate(monkeypatch, tmp_path / "cache")
 
 

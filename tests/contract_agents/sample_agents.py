@@ -58,8 +58,6 @@ def make_knowledge(
 
 
 class Agents:
-    """A client of all five."""
-
     def __init__(self, http: httpx.AsyncClient, url: str) -> None:
         self.http, self.url = http, url
 

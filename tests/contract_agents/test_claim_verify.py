@@ -51,13 +51,6 @@ def test_verdicts(text: str, claim: str, expected: str) -> None:
     assert verdict(text, claim) == expected
 
 
-def test_strictness_is_the_share_of_words_that_must_occur() -> None:
-    text = "Walking daily improves sleep, mood, memory and balance in older adults."
-    claim = "Walking daily greatly improves sleep, mood, memory and balance in older adults."
-    verdicts = [verdict(text, claim, needed) for needed in (0.85, 0.9, 1.0)]
-    assert verdicts == ["pass", "pass", "unclear"]
-
-
 NOTES = [document.text for document in list(load_dataset("notes").documents.values())[:60]]
 
 

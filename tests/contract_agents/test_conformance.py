@@ -44,6 +44,11 @@ async def test_an_index_that_cannot_be_loaded_is_no_readiness(tmp_path: Path) ->
     assert "secret-place" not in ready.text + str(failed)
 
 
+TEA = {"docId": "tea", "text": "Tea is steeped."}
+PACK = {"chunks": [{"chunk_id": "c1", "text": "Tea is steeped."}]}
+LAB: dict[str, Any] = {"documents": [TEA], "knowledgeBase": "lab"}
+
+
 def test_tasks_are_named_in_any_case_and_all_are_all() -> None:
     asked = ["rag-retrieve", "RAG_RETRIEVE", "Claim_Verify"]
     assert known_tasks(asked) == ["RAG_RETRIEVE", "CLAIM_VERIFY"]
@@ -52,17 +57,11 @@ def test_tasks_are_named_in_any_case_and_all_are_all() -> None:
         known_tasks(["SUMMARISE"])
 
 
-TEA = {"docId": "tea", "text": "Tea is steeped."}
-PACK = {"chunks": [{"chunk_id": "c1", "text": "Tea is steeped."}]}
-LAB: dict[str, Any] = {"documents": [TEA], "knowledgeBase": "lab"}
-
-
 @pytest.mark.parametrize(
     ("task", "inputs", "message"),
     [
         ("RAG_RETRIEVE", {}, "inputs.query is missing"),
         ("RAG_RETRIEVE", {"query": " \x1c "}, "inputs.query is too short"),
-        ("RAG_RETRIEVE", {"query": "x", "topK": True}, "inputs.topK should be an integer"),
         ("RAG_RETRIEVE", {"query": "x", "top_k": 101}, "inputs.top_k should be less than"),
         ("RAG_RETRIEVE", {"query": "x", "where": "secret"}, "inputs.where should be an object"),
         ("RAG_RETRIEVE", {"query": "x", "where": {"a": [None, "secret"]}}, "inputs.metadata"),
@@ -71,7 +70,6 @@ LAB: dict[str, Any] = {"documents": [TEA], "knowledgeBase": "lab"}
         ("RAG_INGEST", {**LAB, "knowledgeBase": "tiny"}, "knowledgeBase names a data set"),
         ("RAG_INGEST", {**LAB, "chunkConfig": {"chunkSize": 1}}, "chunkConfig.chunkSize should"),
         ("RAG_INGEST", {**LAB, "chunkConfig": {"chunkOverlap": 900}}, "chunkOverlap should be"),
-        ("LIT_RETRIEVAL", {"query": "x" * 1001}, "inputs.query is too long"),
         ("LIT_RETRIEVAL", {"query": "x", "databases": "secret"}, "databases should be a list"),
         ("CLAIM_VERIFY", {"groundingPack": PACK}, "inputs.claims is missing"),
         ("CLAIM_VERIFY", {"claims": [{"x": "secret"}], "groundingPack": PACK}, "inputs.claims.0"),

@@ -1,10 +1,6 @@
 """LIT_RETRIEVAL: papers with what is known of them, from the index and from knowledge bases."""
 
-from pathlib import Path
-
-from tests.contract_agents.sample_agents import Agents, make_knowledge, running_agents
-
-from assay.data import Document
+from tests.contract_agents.sample_agents import Agents
 
 QUERY = "blood pressure"
 
@@ -26,14 +22,6 @@ async def test_a_paper_has_what_is_known_of_it_and_nothing_else(agents: Agents) 
             }
         ],
     }
-
-
-async def test_the_abstract_is_whole_although_a_chunk_was_found(tmp_path: Path) -> None:
-    long = Document("L", "Long", "Onions come first. " * 200 + "Saffron comes last.")
-    knowledge = make_knowledge(tmp_path, documents=[long])
-    async with running_agents(knowledge) as agents:
-        outputs = await agents.outputs("LIT_RETRIEVAL", {"query": "saffron"})
-    assert outputs["papers"][0]["abstract"] == long.text
 
 
 async def test_an_ingested_knowledge_base_is_a_database(agents: Agents) -> None:

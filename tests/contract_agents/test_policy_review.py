@@ -68,21 +68,6 @@ def test_rules(mode: str, tier: str, domain: str, kinds: tuple[str, ...], rules:
     assert [rule["id"] for rule in rules_for(mode, tier, domain, kinds)] == rules.split()
 
 
-@pytest.mark.parametrize(
-    ("mode", "tier", "allowed", "level"),
-    [
-        ("LIVE", "PHI", True, "high"),
-        ("DEMO", "PHI", False, "high"),
-    ],
-)
-async def test_one_denial_outweighs_what_is_allowed(
-    agents: Agents, mode: str, tier: str, allowed: bool, level: str
-) -> None:
-    inputs = {"resource_id": "set-1"}
-    outputs = await agents.outputs("POLICY_REVIEW", inputs, mode=mode, risk_tier=tier)
-    assert (outputs["allowed"], outputs["risk_level"]) == (allowed, level)
-
-
 async def test_the_agent_says_what_it_decided_and_why(agents: Agents) -> None:
     answer = await agents.run("POLICY_REVIEW", {"resource_id": "set-1", "domain": "clinical"})
     assert answer["outputs"] == {
@@ -104,13 +89,3 @@ async def test_what_was_found_is_named_by_kind_and_never_quoted(agents: Agents) 
     assert "jane" not in str(told)
     assert "1962" not in str(told)
     assert [event["step"] for event in told[1:-1]] == ["inputs searched", "decided"]
-
-
-async def test_a_resource_without_a_name_is_denied(agents: Agents) -> None:
-    outputs = await agents.outputs("POLICY_REVIEW", {"resource": {"id": "deep"}})
-    assert (outputs["resource_id"], outputs["domain"]) == ("deep", "clinical")
-    answer = await agents.run("POLICY_REVIEW", {"resource": {}})
-    assert (answer["status"], answer["artifacts"]) == ("ok", [])
-    unnamed = answer["outputs"]
-    assert (unnamed["resource_id"], unnamed["allowed"]) == ("unnamed", False)
-    assert unnamed["reasons"][0].startswith("inputs.resource_id is missing")

@@ -87,15 +87,6 @@ def test_pieces_hold_all_words_and_are_never_too_long(text: str, size: int, shar
     assert all(len(piece) <= size for piece in pieces)
 
 
-def test_without_overlap_pieces_are_the_text_cut_between_sentences() -> None:
-    text = "One sentence is here. Another one follows it. " * 20
-    pieces = cut_text(text, size=100, overlap=0)
-    assert " ".join(pieces).split() == text.split()
-    assert all(piece.endswith(".") for piece in pieces)
-    again = cut_text(text, size=100, overlap=30)
-    assert sum(map(len, again)) > sum(map(len, pieces))
-
-
 @given(doc_id=st.text(min_size=1), index=st.integers(0, 10**6))
 def test_a_chunk_id_tells_its_document(doc_id: str, index: int) -> None:
     assert split_chunk_id(chunk_id(doc_id, index)) == (doc_id, index)

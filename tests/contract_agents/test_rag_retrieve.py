@@ -50,12 +50,3 @@ async def test_a_context_budget_leaves_out_what_does_not_fit(agents: Agents) -> 
     assert answer["ok"] is True
     assert answer["outputs"]["count"] == 1
     assert answer["warnings"] == ["budgets.max_context_tokens: 2 chunks were left out"]
-
-
-async def test_the_stream_tells_what_was_done_and_ends_in_the_same_result(agents: Agents) -> None:
-    inputs = {"query": QUERY, "topK": 2}
-    told = await agents.stream("RAG_RETRIEVE", inputs)
-    assert [event["type"] for event in told] == ["started", *["progress"] * 2, "final"]
-    assert (told[1]["step"], told[1]["documents"]) == ("index ready", 3)
-    assert (told[2]["step"], told[2]["chunks"]) == ("ranked", 2)
-    assert told[-1]["outputs"] == await agents.outputs("RAG_RETRIEVE", inputs)

@@ -4,7 +4,6 @@ import signal
 from pathlib import Path
 
 import httpx
-import pytest
 from tests import forked
 
 AGENT = (forked.ASSAY, "serve", "agent")
@@ -28,17 +27,3 @@ def test_one_agent_is_served_at_the_root_and_ends_when_told(tmp_path: Path) -> N
     assert f"CLAIM_VERIFY on {url}\n" in written
     assert '"request_id":"r1"' in written
     assert "Jane" not in written
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["SUMMARISE"], "error: no agent for 'SUMMARISE'; choose from: RAG_RETRIEVE"),
-        (["all", "--mode", "psychic"], "'psychic' is not one of 'bm25'"),
-    ],
-)
-def test_mistakes_are_told_before_anything_is_served(arguments: list[str], message: str) -> None:
-    done = forked.run(*AGENT, *arguments, "--port", "0")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert message in done.stderr

@@ -33,8 +33,6 @@ _LIMIT_S = 60
 
 @dataclass
 class Result:
-    """What breaking one command at all of its steps came to."""
-
     scenario: str
     steps: list[str]
     points: int = 0
@@ -157,7 +155,6 @@ def _copy(template: Path, work: Path) -> Path:
 
 @contextmanager
 def _quiet(path: Path) -> Iterator[None]:
-    """The output of commands in this process goes to a file."""
     kept = os.dup(1), os.dup(2)
     opened = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     for number in (1, 2):

@@ -32,8 +32,6 @@ def answers(query, top_k):
 
 @dataclass(frozen=True)
 class Scenario:
-    """One command, and what is done after it."""
-
     name: str
     prepare: Callable[[], None]
     command: Callable[[], int]
@@ -42,7 +40,6 @@ class Scenario:
 
 
 def assay(*arguments: str) -> int:
-    """The command line in this process."""
     from assay.cli.app import main
 
     sys.argv = ["assay", *arguments]
@@ -131,7 +128,6 @@ def _index_digest(name: str = "tiny") -> Any:
 
 
 def _ingest(documents: dict[str, str]) -> int:
-    """As the agent RAG_INGEST writes."""
     from assay.cli.console import say
     from assay.data import Document
     from assay.errors import AssayError
@@ -271,7 +267,6 @@ def _prepare_resume() -> None:
 
 
 def _prepare_merge() -> None:
-    """The two shards of one evaluation."""
     prepare_data()
     for shard in ("1/2", "2/2"):
         assert _evaluate("--shard", shard)() == 0

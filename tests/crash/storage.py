@@ -20,8 +20,6 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Fault(StrEnum):
-    """What happens at the chosen step."""
-
     KILL = "killed"
     TORN = "killed in the middle of a write"
     POWER = "power cut: what was not synced is lost"
@@ -43,7 +41,6 @@ _SQL_TEXT = {
 
 
 def applies(fault: Fault, step: str) -> bool:
-    """Whether a fault means something at such a step."""
     if fault in (Fault.TORN, Fault.SHORT):
         return step == "write"
     if fault is Fault.ENOSPC:
@@ -73,7 +70,6 @@ class FaultyStorage:
         _install_sql(self)
 
     def covers(self, path: Any) -> bool:
-        """Whether a path, or an open file, is below the folder."""
         return self.name_of(path) is not None
 
     def name_of(self, path: Any) -> str | None:
@@ -88,7 +84,6 @@ class FaultyStorage:
         return name if name.startswith(self.root) else None
 
     def step(self, kind: str) -> None:
-        """One step: fails where it is the chosen one."""
         self.steps.append(kind)
         if self.fault is None or len(self.steps) < self.at or not self.at:
             return
@@ -121,12 +116,10 @@ class FaultyStorage:
             self._synced[name] = os.stat(name).st_size if size is None else size  # noqa: PTH116
 
     def synced(self, path: Any) -> None:
-        """That a file's content has reached the disk."""
         if (name := self.name_of(path)) is not None:
             self._synced.pop(name, None)
 
     def moved(self, source: Any, target: Any) -> None:
-        """That a file has another name."""
         before, after = self.name_of(source), self.name_of(target)
         if before is not None and after is not None:
             self._synced.pop(after, None)

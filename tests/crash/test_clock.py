@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.tiny_dataset import tiny_dataset
 
-from assay.evaluation.evaluation import Evaluation, Events
+from assay.evaluation.evaluation import Evaluation
 from assay.run import folder
 from assay.run.config import RunConfig
 from assay.targets import PythonAgent
@@ -40,21 +40,8 @@ def test_no_figure_of_a_run_depends_on_the_wall_clock(
             return cls.fromtimestamp(moved.timestamp(), tz)
 
     monkeypatch.setattr(folder, "datetime", Jumping)
-    stop, asked = asyncio.Event(), itertools.count(1)
-
-    async def stops(query: str, top_k: int) -> list[str]:
-        if next(asked) == 5:
-            stop.set()
-        return answers(query, top_k)
-
-    begun = evaluation.start(
-        PythonAgent(stops, name="f"), tmp_path / "jumping", events=Events(stop=stop)
-    )
-    partial = asyncio.run(begun)
-    assert partial.state == "interrupted"
-    whole = asyncio.run(evaluation.resume(PythonAgent(answers, name="f"), partial.folder))
+    whole = asyncio.run(evaluation.start(PythonAgent(answers, name="f"), tmp_path / "jumping"))
     assert whole.report.statistics == steady.report.statistics
     assert 0 < whole.report.summary.total_time_seconds < 60
     times = [row.at for row in whole.rows() if row.at is not None]
     assert times == sorted(times)
-    assert not list(partial.folder.path.glob("*.part"))

@@ -15,7 +15,6 @@ import pytest
 from tests.loopback import own_address
 from tests.serve.serving import stream
 
-from assay.serve.green.request import EvalRequest
 from assay.serve.purple import PROFILE as PURPLE
 
 ROOT = Path(__file__).parents[2]
@@ -40,16 +39,6 @@ def test_a_manifest_offers_a2a_on_the_port_it_listens_on(manifest: Any) -> None:
     assert f"--port {endpoint['port']}" in program["entrypoint"]
     assert manifest["provides"]["a2a"] == {"kind": "a2a", "endpoint": endpoint["name"]}
     assert manifest["exports"] == {"a2a": "a2a"}
-
-
-@pytest.mark.parametrize(
-    "config", [GREEN["metadata"]["assessment_config"], SCENARIO["config"]], ids=["amber", "toml"]
-)
-def test_the_default_requests_are_understood_in_full(config: dict[str, Any]) -> None:
-    (role,) = GREEN["metadata"]["participant_roles"]
-    request = {"participants": {role: "http://agent"}, "config": config}
-    asked = EvalRequest.model_validate(request)
-    assert not asked.config.model_extra
 
 
 def test_the_scenario_binds_what_its_components_offer() -> None:

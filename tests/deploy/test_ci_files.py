@@ -34,8 +34,6 @@ def project(tmp_path: Path) -> Path:
 
 
 class Action:
-    """A local runner of the action in a project."""
-
     def __init__(self, project: Path) -> None:
         self.project, self.place = project, project.parent
         self.outputs: dict[str, str] = {}
@@ -65,7 +63,6 @@ class Action:
         return (self.place / "summary").read_text()
 
     def newest(self) -> dict[str, Any]:
-        """The newest run's comparison, or nothing."""
         path = self.project / self.outputs["run"] / "comparison.json"
         content: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
         return content
@@ -108,15 +105,6 @@ def test_a_pull_request_is_compared_with_the_main_branch(project: Path) -> None:
     code = action.run(target="python:mine:worse", branch="topic", **inputs)
     assert code == 1, action.runner.output
     assert "gate failed: ndcg@5>=main-0.01" in action.runner.output
-
-
-def test_further_options_are_quoted_as_in_a_shell(project: Path) -> None:
-    action = Action(project)
-    inputs = {"args": "--top-k 3 --note 'two words' --label \"a b\"", "install": ""}
-    assert action.run(target="python:mine:find", dataset="questions.csv", **inputs) == 0
-    config = json.loads((project / action.outputs["run"] / "run.json").read_bytes())["config"]
-    assert (config["top_k"], config["note"], config["label"]) == (3, "two words", "a b")
-    assert action.runner.installed == ""
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ Step = tuple[str, str]
 
 
 def steps() -> list[Step]:
-    """The instructions of the Dockerfile, continued lines joined."""
     text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text())
     lines = [line.strip() for line in text.splitlines()]
     found = [line.split(None, 1) for line in lines if line and not line.startswith("#")]
@@ -146,7 +145,9 @@ def test_the_steps_of_the_image_make_a_server_that_starts(tmp_path: Path) -> Non
     app.mkdir()
     for sources, target in copies():
         for source in sources:
-            _copy(ROOT / source, app / target if target != "./" else app / source)
+            place = app / target if target != "./" else app / source
+            copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+            copy(ROOT / source, place)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     binaries = tmp_path / "venv" / "bin"
     # Compiling what is never imported would be most of the processor time.
@@ -162,10 +163,3 @@ def test_the_steps_of_the_image_make_a_server_that_starts(tmp_path: Path) -> Non
         done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=clean, capture_output=True)
         assert done.returncode == 0, done.stderr
     shutil.rmtree(tmp_path / "venv")
-
-
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        shutil.copy(source, target)

@@ -88,12 +88,6 @@ def test_ci_and_images_install_from_the_locks() -> None:
         assert f"--require-hashes --requirement {lock}" in image
 
 
-def test_what_needs_no_model_installs_without_it() -> None:
-    extras = [each for name in ("serve", "nextcloud", "data") for each in requirements(name)]
-    assert MODEL_PACKAGE not in {each.name for each in (*core(), *extras)}
-    assert MODEL_PACKAGE in {each.name for each in requirements("search")}
-
-
 def test_the_sbom_lists_what_is_locked(tmp_path: Path) -> None:
     script = ROOT / "scripts" / "sbom.py"
     subprocess.run([sys.executable, script, "--out", tmp_path], check=True, capture_output=True)
@@ -103,9 +97,5 @@ def test_the_sbom_lists_what_is_locked(tmp_path: Path) -> None:
     versions = {name: each["version"] for name, each in listed.items()}
     assert versions == {**pins(IMAGE), MODEL_PACKAGE: "1.0.0"}
     assert all(each["hashes"] for each in listed.values())
-    references = [each["bom-ref"] for each in document["components"]]
-    assert len(references) == len(set(references))
     assert listed["httpx"]["licenses"] == [{"license": {"name": "BSD-3-Clause"}}]
-    table = (tmp_path / "licenses.md").read_text(encoding="utf-8")
-    assert "| httpx | 0.28.1 | BSD-3-Clause |" in table
-    assert len(table.splitlines()) == len(listed) + 4
+    assert "| httpx | 0.28.1 | BSD-3-Clause |" in (tmp_path / "licenses.md").read_text("utf-8")

@@ -26,8 +26,6 @@ _NO_REQUEST = (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOv
 
 
 class HostileServer:
-    """The server; `url` is its address."""
-
     def __init__(self, url: str) -> None:
         self.url = url
 

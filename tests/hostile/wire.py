@@ -105,7 +105,6 @@ async def endless_headers(call: HostileCall) -> None:
 
 
 def raw(response: bytes) -> Act:
-    """Exactly these bytes instead of a response."""
     return lambda call: call.send(response)
 
 

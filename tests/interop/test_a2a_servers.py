@@ -109,7 +109,6 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 
 def objects_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a JSON value, outer ones first."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())

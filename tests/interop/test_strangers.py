@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -76,34 +75,22 @@ async def test_the_doctor_shows_the_answer_and_the_mapping_without_any_option() 
     assert (report.known_ids, report.healthy) == (0, False)
 
 
-@pytest.fixture(scope="module")
-def old_stranger() -> Iterator[str]:
+async def test_a_text_agent_on_the_old_library_is_measured() -> None:
     with old_agent_running("server03.py") as url:
-        yield url
+        async with opened(f"a2a:{url}#text", r"ids=re:\(ref: ([^)]+)\)") as agent:
+            assert (await agent.ask("coffee", 5)).doc_ids == FOUND
 
 
-async def test_a_text_agent_on_the_old_library_is_measured(old_stranger: str) -> None:
-    async with opened(f"a2a:{old_stranger}#text", r"ids=re:\(ref: ([^)]+)\)") as agent:
-        assert (await agent.ask("coffee", 5)).doc_ids == FOUND
-
-
-@pytest.fixture
-def javascript_stranger() -> Iterator[str]:
+async def test_a_text_agent_in_javascript_is_measured() -> None:
     folder = os.environ.get("ASSAY_A2A_JS")
     if folder is None:
         pytest.skip("ASSAY_A2A_JS is not set: the folder that scripts/get-a2a-js.sh fills")
-    script = Path(__file__).with_name("stranger_js.mjs")
-    command = ["node", str(script), folder]
+    command = ["node", str(Path(__file__).with_name("stranger_js.mjs")), folder]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
-
-
-async def test_a_text_agent_in_javascript_is_measured(javascript_stranger: str) -> None:
-    async with opened(f"a2a:{javascript_stranger}#text") as agent:
-        answer = await agent.ask("coffee", 5)
+        assert process.stdout is not None
+        url = f"http://127.0.0.1:{int(process.stdout.readline())}"
+        async with opened(f"a2a:{url}#text") as agent:
+            answer = await agent.ask("coffee", 5)
+        process.terminate()
     assert answer.doc_ids == FOUND
     assert answer.answer == "For coffee read [note-7] and then [note-2]."

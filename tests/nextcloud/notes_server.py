@@ -64,8 +64,6 @@ class Fault:
 
 
 class NoteStore:
-    """The notes, called as the app calls them."""
-
     def __init__(self) -> None:
         self.notes: dict[int, StoredNote] = {}
         self.clock: Callable[[], int] = lambda: int(time.time())

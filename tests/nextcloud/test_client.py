@@ -51,9 +51,7 @@ async def test_what_can_pass_is_asked_again_and_given_up_in_time(
         await client.notes_in("c")
     assert (raised.value.retryable, raised.value.attempts) == (True, 4)
     # A rest that is too long is not waited for.
-    server.faults = [
-        Fault("GET", 503, {"Retry-After": "3600", "X-Nextcloud-Maintenance-Mode": "1"})
-    ]
+    server.faults = [Fault("GET", 503, {"Retry-After": "3600"})]
     pauses.clear()
     with pytest.raises(NotesError, match="wait 3600 s"):
         await client.notes_in("c")
@@ -91,6 +89,15 @@ async def test_a_wrong_address(server: NotesServer, host: str, message: str, cod
         with pytest.raises(NotesError, match=message) as failure:
             await client.notes_in("c")
     assert failure.value.exit_code == code
+
+
+async def test_what_no_notes_app_answers_is_told(client: NotesClient, server: NotesServer) -> None:
+    server.add("t", "x", "c").id = "seven"  # type: ignore[assignment]
+    with pytest.raises(NotesError, match="is not the Notes API"):
+        await client.notes_in("c")
+    server.meddle = lambda note: setattr(note, "category", "other")
+    with pytest.raises(NotesError, match="into category 'other'"):
+        await client.create("t", "x", "c")
 
 
 def test_a_host_that_is_no_plain_address_is_refused() -> None:

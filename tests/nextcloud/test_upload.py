@@ -31,8 +31,6 @@ from assay.targets.protocol import AgentAnswer
 
 @dataclass
 class Notes:
-    """Uploads to a server, as the command makes them."""
-
     client: NotesClient
     server: NotesServer
     path: Path
@@ -47,7 +45,6 @@ class Notes:
         return await upload_documents(documents, self.client, self.path, progress=progress)
 
     async def clean_up(self) -> tuple[int, int]:
-        """Delete the mapped notes; how many, and how many others there are."""
         note_ids, left = await plan_cleanup(self.client, self.path, CATEGORY)
         await clean_up(note_ids, self.client, self.path)
         return len(note_ids), left
@@ -146,14 +143,6 @@ async def test_a_note_that_somebody_changes_or_deletes_meanwhile(notes: Notes) -
     notes.assert_each_once(5)
 
 
-async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(notes: Notes) -> None:
-    notes.path.write_text("")
-    notes.path = notes.path / "mapping.json"
-    with pytest.raises(DataError, match="cannot be written"):
-        await notes.upload(3)
-    assert not notes.server.notes
-
-
 async def test_cleaning_up_leaves_notes_of_others_and_notes_elsewhere(notes: Notes) -> None:
     await notes.upload(4)
     theirs = notes.server.add("theirs", "x", CATEGORY)
@@ -226,11 +215,3 @@ async def test_it_ends_when_all_of_the_sample_are_found() -> None:
     assert agent.asked.count("Title 0 Text.") == 2  # what was found is not asked for again
     with pytest.raises(NotesError, match="the last failed search: still starting"):
         await wait_until_found(DOCUMENTS[:1], Searching(lambda _: found(0)).ask, timeout=0.0)
-
-
-async def test_those_that_were_not_found_are_named_when_time_is_over() -> None:
-    agent = Searching(lambda _number: ["d0", "d2"])
-    with pytest.raises(NotesError, match=r"1 of 3 documents .* 'd1'; wait longer") as failure:
-        await wait_until_found(DOCUMENTS[:3], agent.ask, timeout=0.0)
-    assert failure.value.exit_code == 1
-    assert len(agent.asked) == 3

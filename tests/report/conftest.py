@@ -17,7 +17,6 @@ HANDLER = '" onmouseover="alert(1)'
 
 
 def query_row(query_id: str, score: float = 0.0, relevant: int = 1, **changes: Any) -> QueryRow:
-    """An answered query with an nDCG@5."""
     values = {
         "query_id": query_id,
         "query_text": "some query",
@@ -162,7 +161,6 @@ def answering_agent(query: str, top_k: int) -> dict[str, object]:
 
 
 def timid_agent(query: str, top_k: int) -> dict[str, object]:
-    """Right on odd numbers, silent on even ones."""
     number = int(query.split()[1])
     answer = f"fact {number} is right [1]" if number % 2 else "I do not know."
     return {"doc_ids": [f"d{number}"], "answer": answer, "citations": [f"d{number}"]}

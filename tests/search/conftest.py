@@ -27,7 +27,6 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def isolate(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    """Take the settings of the user away, and let `cache` be the cache."""
     others = ("COLLECTION_NAME", "OPENAI_API_KEY", "OLLAMA_HOST")
     for name in list(os.environ):
         ours = name.startswith(("QDRANT_", "ASSAY_")) and name != "ASSAY_QDRANT_BINARY"
@@ -132,7 +131,6 @@ ENGINES = ("arrays", "server")
 
 @pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """An empty place for an index, in a folder and on a server."""
     return empty_store(request, tmp_path)
 
 

@@ -65,7 +65,6 @@ DOCUMENTS = (
 
 
 def corpus(documents: Iterable[Document] = DOCUMENTS, name: str = "test") -> Dataset:
-    """A data set of documents alone."""
     return Dataset(name, {one.id: one for one in documents}, {}, {})
 
 
@@ -75,5 +74,4 @@ def indexed(
     documents: Iterable[Document] = DOCUMENTS,
     bm25: Bm25Settings | None = None,
 ) -> Retriever:
-    """A retriever over these documents, its index in `store`."""
     return open_retriever(corpus(documents), embedder=embedder, store=store, bm25=bm25)

@@ -41,18 +41,6 @@ def test_delta_is_what_a_word_is_worth_at_least() -> None:
     assert lifted.score_text(long[0], tea) / idf == pytest.approx((ratio + least) / (1 + least))
 
 
-def test_sums_are_exact_in_32_bits_whatever_their_order() -> None:
-    words = [f"word{n}" for n in range(600)]
-    texts = [" ".join(words[n:] * (1 + n % 3)) for n in range(0, 600, 7)]
-    index = indexed_texts(texts)
-    query = index.query(" ".join(words))
-    assert sum(query.values()) / min(query.values()) < 2**24
-    found = index.find(query)
-    assert found == index.find(dict(reversed(list(query.items()))))
-    for number, text in enumerate(texts):
-        assert found.get(f"d{number}", 0) == pytest.approx(index.score_text(text, query), rel=0.01)
-
-
 def indexed_texts(texts: list[str], settings: Bm25Settings | None = None) -> Bm25Index:
     return Bm25Index((Document(f"d{n}", "", text) for n, text in enumerate(texts)), settings)
 
@@ -72,12 +60,10 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("b=half", "--bm25 'b=half' is not KEY=VALUE"),
         ("lang=de", "--bm25 'lang=de' is not KEY=VALUE with one of .*Did you mean 'language'"),
         ("0.9", "is not KEY=VALUE"),
         ("k1=-0.1", "k1 of BM25 must be from 0 to 100, got -0.1"),
         ("k1=nan", "k1 of BM25"),
-        ("k1=inf", "k1 of BM25"),
         ("b=1.1", "b of BM25 must be from 0 to 1, got 1.1"),
     ],
 )

@@ -2,28 +2,27 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from assay import Dataset, Document, Query
 from assay.cli.app import app
+from assay.data.beir import write_beir
 from assay.errors import AssayError, UsageError
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    folder = tmp_path / "drinks"
-    (folder / "qrels").mkdir(parents=True)
-    rows: list[dict[str, Any]] = [
-        {"_id": "d1", "title": "Green tea", "text": "Leaves are steeped in hot water."},
-        {"_id": "d2", "title": "Espresso", "text": "Ground beans are pressed by steam."},
-        {"_id": "d3", "title": "", "text": "A long title is cut to fit: " + "milk and honey " * 9},
-    ]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "tea"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    return folder
+    documents = {
+        "d1": Document("d1", "Green tea", "Leaves are steeped in hot water."),
+        "d2": Document("d2", "Espresso", "Ground beans are pressed by steam."),
+        "d3": Document("d3", "", "A long title is cut to fit: " + "milk and honey " * 9),
+    }
+    judgments = {"test": {"q1": {"d1": 1}}}
+    data = Dataset("drinks", documents, {"q1": Query("q1", "tea")}, judgments)
+    write_beir(data, tmp_path / "drinks")
+    return tmp_path / "drinks"
 
 
 def run(*arguments: str | Path) -> str:
@@ -71,14 +70,13 @@ def test_search_prints_json_and_nothing_else(dataset: Path) -> None:
     }
 
 
-def test_a_filter_leaves_only_documents_that_meet_it(dataset: Path) -> None:
-    row = {"_id": "d4", "title": "Soup", "text": "Onions.", "metadata": {"typ": "recipe"}}
-    with (dataset / "corpus.jsonl").open("a") as corpus:
-        corpus.write(json.dumps(row) + "\n")
-    words = ("--dataset", dataset, "--mode", "bm25", "--json", "--filter", "typ=recipe")
-    for query, expected in (("tea", []), ("onions", ["d4"])):
-        found = json.loads(run("search", query, *words))["results"]
-        assert [each["doc_id"] for each in found] == expected
+def test_search_explains_in_the_terminal_and_in_json(dataset: Path) -> None:
+    asked = ("search", "green tea", "--dataset", dataset, "--explain", "--top-k", "1")
+    told = run(*asked)
+    assert all(word in told for word in ("bm25 0.", "words: ", "feedback: "))
+    (result,) = json.loads(run(*asked, "--json"))["results"]
+    assert set(result["explanation"]) == {"shares", "terms", "feedback", "judged"}
+    assert sum(result["explanation"]["shares"].values()) == pytest.approx(result["score"], abs=1e-4)
 
 
 def test_bm25_embeds_nothing_and_uses_an_index_with_vectors(
@@ -106,12 +104,3 @@ def test_wrong_usage_builds_nothing(arguments: list[str], words: str, surroundin
     with pytest.raises(UsageError, match=words):
         run(*arguments)
     assert not (surroundings / "index").exists()
-
-
-def test_variables_say_where(
-    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QDRANT_PATH", str(tmp_path / "here"))
-    monkeypatch.setenv("COLLECTION_NAME", "my/drinks")
-    report = json.loads(run("index", "--dataset", dataset, "--json"))
-    assert report["index"] == str(tmp_path / "here" / "my-drinks")

@@ -68,9 +68,8 @@ def _copy(parts: list[Path]) -> None:
         (_copy, "are the same part"),
         (lambda parts: write(parts[1], 1, first=1), "parts of one index: documents differ"),
         (lambda parts: (parts[1] / "vectors.sqlite3").unlink(), "part-1 is not a complete part"),
-        (lambda parts: (parts[1] / "part.json").write_text('{"index": 1}'), "complete part"),
     ],
-    ids=["missing", "twice", "other documents", "without vectors", "killed"],
+    ids=["missing", "twice", "other documents", "without vectors"],
 )
 def test_wrong_parts_are_named(
     parts: list[Path], spoil: Callable[[list[Path]], object], message: str

@@ -1,10 +1,11 @@
 """Which embedder is used, and that each has an index of its own."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.search.samples import DOCUMENTS, WordEmbedder
+from tests.search.samples import WordEmbedder, corpus
 
 import assay
 from assay.search import embedding
@@ -12,12 +13,9 @@ from assay.search import index as index_module
 from assay.search.embedding import EmbedderSettings, Prompts
 from assay.search.index import open_retriever, open_store
 
-DATASET = assay.Dataset(
-    "drinks",
-    documents={one.id: one for one in DOCUMENTS},
-    queries={"1": assay.Query("1", "green tea"), "2": assay.Query("2", "bread")},
-    judgments={"test": {"1": {"tea": 1}, "2": {"bread": 1}}},
-)
+QUERIES = {"1": assay.Query("1", "green tea"), "2": assay.Query("2", "bread")}
+JUDGMENTS = {"test": {"1": {"tea": 1}, "2": {"bread": 1}}}
+DATASET = replace(corpus(name="drinks"), queries=QUERIES, judgments=JUDGMENTS)
 
 
 def test_each_embedder_has_its_own_collection(monkeypatch: pytest.MonkeyPatch) -> None:

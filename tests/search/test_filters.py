@@ -22,17 +22,14 @@ def test_anything_else_is_refused_with_the_field_and_what_came(value: Any) -> No
         ({"year": 2020}, True),
         ({"type": ["recipe", "travel"]}, True),
         ({"year": {"gte": 2020, "lt": 2021}}, True),
-        ({"tags": "red"}, True),
         ({"absent": "x"}, False),
         ({"type": {"gte": 1}}, False),
         ({"year": {"gt": 2019.5, "gte": 2020, "lt": 2021, "lte": 2020}}, True),
-        ({"year": 2020.0}, True),
         ({"done": True}, True),
         ({"done": 1}, False),
         ({"done": {"gte": 0}}, False),
         ({"day": {"gte": "2024-01-31", "lt": "2024-02-01T00:00:00Z"}}, True),
         ({"day": {"gt": "2024-01-31T12:00:00+02:00"}}, False),
-        ({"type": {"gt": "2024-01-01"}}, False),
     ],
 )
 def test_conditions_hold(filters: dict[str, Any], met: bool) -> None:

@@ -48,17 +48,6 @@ def test_only_what_changed_is_embedded(store: Store, embedder: WordEmbedder) -> 
     assert {word: found(store, word, now) for word in words} == words
 
 
-def test_documents_with_strange_texts_and_ids(store: Store, embedder: WordEmbedder) -> None:
-    strange = [
-        Document("odd", "A \x00 title", "Half a pair \ud83d of tea", {"a.b": "\u0001 \udc00"}),
-        Document("", "", ""),
-        Document("中文", "茶", "绿茶 tea", {"list": [1, 2], "nested": {"deep": None}}),
-    ]
-    assert built(store, strange, embedder)[0]
-    assert not built(store, strange, embedder)[0]
-    assert sorted(found(store, "tea", strange)) == ["odd", "中文"]
-
-
 def test_a_search_never_sees_half_an_index(store: Store, embedder: WordEmbedder) -> None:
     """While a new index is embedded, an open one finds all of the old documents."""
     halfway, go_on = threading.Event(), threading.Event()

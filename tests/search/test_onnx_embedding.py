@@ -39,19 +39,18 @@ def builtin() -> OnnxEmbedder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The files of the built-in model, as a user's folder."""
     for name in MODEL_HASHES:
         shutil.copy(PACKAGE / name, tmp_path)
     return tmp_path
 
 
-def cast_model(inputs: tuple[str, ...], kind: int = TensorProto.INT64) -> bytes:
-    """The first input comes out as floats; the others are ignored."""
+def cast_model(name: str, kind: int = TensorProto.INT64) -> bytes:
+    """Its input comes out as floats."""
     shape = ["batch", "sequence"]
     graph = helper.make_graph(
-        [helper.make_node("Cast", inputs[:1], ["output"], to=TensorProto.FLOAT)],
+        [helper.make_node("Cast", [name], ["output"], to=TensorProto.FLOAT)],
         "tiny",
-        [helper.make_tensor_value_info(name, kind, shape) for name in inputs],
+        [helper.make_tensor_value_info(name, kind, shape)],
         [helper.make_tensor_value_info("output", TensorProto.FLOAT, shape)],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
@@ -128,8 +127,8 @@ def test_pooling_and_prompts_come_from_the_folder(folder: Path, builtin: OnnxEmb
     [
         ("1_Pooling/config.json", b'{"pooling_mode_max_tokens": true}', "only mean and cls"),
         ("config_sentence_transformers.json", b"{", "is not a JSON object"),
-        ("model.onnx", cast_model(("pixel_values",)), "pixel_values"),
-        ("model.onnx", cast_model(("input_ids",), kind=TensorProto.INT32), "int32"),
+        ("model.onnx", cast_model("pixel_values"), "pixel_values"),
+        ("model.onnx", cast_model("input_ids", TensorProto.INT32), "int32"),
         ("model.onnx", b"\x00not what it was", "cannot be loaded"),
         ("tokenizer.json", b"\x00not what it was", "is not a tokenizer"),
         ("model.onnx", None, "has no model.onnx"),
@@ -145,12 +144,3 @@ def test_a_wrong_folder_is_refused(
         (folder / file).write_bytes(content)
     with pytest.raises((UsageError, SearchError), match=told):
         open_embedder(EmbedderSettings(f"onnx:{folder}"))
-
-
-@pytest.mark.parametrize(
-    "inputs", [("input_ids",), ("input_ids", "attention_mask"), ("input_ids", "token_type_ids")]
-)
-def test_a_model_may_pool_by_itself(folder: Path, inputs: tuple[str, ...]) -> None:
-    (folder / "model.onnx").write_bytes(cast_model(inputs))
-    vector = open_folder(folder).embed(["dimension"])[0]
-    assert np.linalg.norm(vector) == pytest.approx(1)

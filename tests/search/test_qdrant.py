@@ -1,7 +1,5 @@
 """Real Qdrant servers: addresses, keys, aliases, failover, and nodes that die."""
 
-import signal
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
 
 from assay.data import Document
 from assay.errors import SearchError, SearchUnavailable, UsageError
-from assay.progress import Progress, silent
 from assay.search import index
-from assay.search.embedding import Vectors
 from assay.search.index import build_index
 from assay.search.qdrant import FailoverClient, ServerStore
 from assay.search.retriever import Retriever
@@ -150,80 +146,34 @@ def test_one_collection_is_kept(qdrant_server: QdrantServer, embedder: WordEmbed
     assert len([name for name in names if name.startswith("kept--")]) == 3
 
 
-_MANY = [
-    Document(f"d{n}", f"Title {n}", f"word{n % 7} tea word{n % 11} water {n}") for n in range(60)
-]
-_QUERIES = ("tea water", "word3 word5", "title 12")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[list[QdrantServer]]:
-    with running_cluster(tmp_path / "cluster") as servers:
-        yield servers
-
-
-def _store(servers: list[QdrantServer], name: str, shards: int, copies: int = 2) -> ServerStore:
-    urls = ",".join(server.url for server in servers)
-    return ServerStore(urls, name, shards=shards, copies=copies)
-
-
-def _ranking(retriever: Retriever) -> list[list[tuple[str, float]]]:
-    return [[(hit.doc_id, hit.score) for hit in retriever.search(query)] for query in _QUERIES]
-
-
 @pytest.mark.slow
 def test_shards_change_no_score_and_any_node_may_die(
-    cluster: list[QdrantServer], embedder: WordEmbedder, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
+    words = [f"word{n % 7} tea word{n % 11} water {n}" for n in range(60)]
+    documents = [Document(f"d{n}", f"Title {n}", text) for n, text in enumerate(words)]
+
+    def ranking(retriever: Retriever) -> list[tuple[str, float]]:
+        queries = ("tea water", "word3 word5", "title 12")
+        return [(hit.doc_id, hit.score) for query in queries for hit in retriever.search(query)]
+
     rankings = {}
-    for shards in (1, 3):
-        store = _store(cluster, f"in-{shards}", shards)
-        retriever = indexed(store, embedder, _MANY)
-        rankings[shards] = _ranking(retriever)
-    assert rankings[1] == rankings[3]
-    assert caplog.text == ""
+    with running_cluster(tmp_path / "cluster") as servers:
+        urls = ",".join(server.url for server in servers)
+        for shards in (1, 3):
+            store = ServerStore(urls, f"in-{shards}", shards=shards, copies=2)
+            retriever = indexed(store, embedder, documents)
+            rankings[shards] = ranking(retriever)
+        assert rankings[1] == rankings[3]
+        assert caplog.text == ""
 
-    cluster[0].kill()  # the one that is asked
-    assert _ranking(retriever) == rankings[3]
-    assert "Qdrant server 1 of 3 does not respond" in caplog.text
-    # Documents change while it is away: nothing is lost, and the rest goes on.
-    retriever = indexed(store, embedder, _MANY[:-1])
-    assert all(hit.doc_id != "d59" for hit in retriever.search("title 59", 60))
+        servers[0].kill()  # the one that is asked
+        assert ranking(retriever) == rankings[3]
+        assert "Qdrant server 1 of 3 does not respond" in caplog.text
+        # Documents change while it is away: nothing is lost, and the rest goes on.
+        retriever = indexed(store, embedder, documents[:-1])
+        assert all(hit.doc_id != "d59" for hit in retriever.search("title 59", 60))
 
-    cluster[1].kill()  # now some points have no copy left
-    with pytest.raises(SearchUnavailable, match="too many nodes of the Qdrant cluster"):
-        retriever.search("tea")
-
-
-@pytest.mark.slow
-def test_a_server_outside_the_cluster_never_stands_in(
-    cluster: list[QdrantServer], tmp_path: Path, embedder: WordEmbedder
-) -> None:
-    """It was away when the index was opened, so that nothing could be compared."""
-    with running_cluster(tmp_path / "other", 1) as (stranger,):
-        stranger.process.send_signal(signal.SIGSTOP)
-        store = ServerStore(f"{cluster[0].url},{stranger.url}", "outside")
-        with indexed(store, embedder) as retriever:
-            cluster[0].kill()
-            stranger.process.send_signal(signal.SIGCONT)
-            with pytest.raises(SearchUnavailable, match=r"server 2 of the 2 .* not a node"):
-                retriever.search("tea", 3)
-
-
-@pytest.mark.slow
-def test_an_index_is_built_while_a_node_dies(
-    cluster: list[QdrantServer], qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class KillsANode(WordEmbedder):
-        def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
-            if len(self.seen) == 20:  # in the middle of the index
-                cluster[0].kill()
-            return super().embed(texts, progress)
-
-    monkeypatch.setattr(index, "_DOCUMENTS_AT_ONCE", 20)
-    store, dying = _store(cluster, "dying", 3), KillsANode(texts_at_once=20)
-    assert build_index(corpus(_MANY), dying, store).documents == len(_MANY)
-    assert len(dying.seen) > 20
-    whole = ServerStore(qdrant_server.url, "whole")
-    expected = _ranking(indexed(whole, WordEmbedder(), _MANY))
-    assert _ranking(indexed(store, WordEmbedder(), _MANY)) == expected
+        servers[1].kill()  # now some points have no copy left
+        with pytest.raises(SearchUnavailable, match="too many nodes of the Qdrant cluster"):
+            retriever.search("tea")

@@ -154,12 +154,3 @@ def test_a_server_is_not_quoted_in_a_private_run(server: EmbeddingServer, status
     with private_mode(), pytest.raises(SearchError) as caught:
         server.opened()
     assert "Jane" not in str(caught.value)
-
-
-def test_a_slow_body_is_given_up(
-    server: EmbeddingServer, pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    impatient = replace(remote_embedding.RETRIES, timeout=1e-6)
-    monkeypatch.setattr(remote_embedding, "RETRIES", impatient)
-    with pytest.raises(SearchError, match=r"too slow .after 5 attempts"):
-        server.opened()

@@ -71,16 +71,6 @@ def test_the_best_chunk_stands_for_its_document(retriever: Retriever, mode: Mode
     assert hit.chunk_index == hit.total_chunks - 1 > 0
 
 
-def test_signals_say_which_of_them_found_a_document_and_where(retriever: Retriever) -> None:
-    tea = retriever.search("green tea", 5)[0]
-    assert tea.signals == {"bm25": 1, "dense": 1, "feedback": 1}
-    others = retriever.search("green tea", 5)[1:]
-    assert others
-    assert all("bm25" not in hit.signals for hit in others)
-    for mode in MODES[:2]:
-        assert retriever.search("green tea", 1, mode=mode)[0].signals == {mode: 1}
-
-
 def test_equal_scores_are_in_the_order_of_ids(store: Store, embedder: WordEmbedder) -> None:
     twins = [Document(name, "Twin", "the same words exactly") for name in "dbeca"]
     with indexed(store, embedder, twins) as retriever:
@@ -150,14 +140,6 @@ def test_eight_callers_at_once_get_what_one_gets(retriever: Retriever) -> None:
     alone = [retriever.search(query, 5) for query in queries]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda query: retriever.search(query, 5), queries)) == alone
-
-
-def test_a_tuned_ranking_is_shown_in_its_own_order(retriever: Retriever) -> None:
-    hits = retriever.search("saffron from Kashmir", 3, mode="tuned")
-    assert [hit.doc_id for hit in hits] == ["soup", "beer", "bread"]
-    assert [hit.score for hit in hits] == pytest.approx([0.8, 0.6, 0.4])
-    assert "saffron" in hits[0].text
-    assert hits[0].signals == {"tuned": 1}
 
 
 def test_hybrid_answers_what_the_tuned_ranking_does_not(retriever: Retriever) -> None:

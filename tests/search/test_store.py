@@ -1,7 +1,7 @@
 """The metric of a corpus: what titles and their own texts differ in is damped."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +82,3 @@ def test_without_titles_vectors_stay_as_they_are(some: list[Document], tmp_path:
     assert not metric.kept
     vectors = StyleEmbedder().embed(["tea", "bread"])
     assert metric.apply(vectors) is vectors
-
-
-def test_titles_that_are_the_whole_texts_damp_nothing(tmp_path: Path) -> None:
-    same = [replace(one, text="") for one in documents()]
-    assert not fitted(same, tmp_path).kept

@@ -51,9 +51,4 @@ def test_vectors_name_limit_and_prompts_are_those_of_the_library(seen: dict[str,
     assert seen["name"].endswith("tokens=64")
     assert seen["max_tokens"] == 64
     assert seen["prompts"] == ["query: ", "passage: "]
-
-
-def test_a_full_device_gets_smaller_batches(seen: dict[str, Any]) -> None:
-    assert seen["out_of_memory"] == {"rows": 40, "batches": [40, 20, 10, 10, 10, 10]}
-    assert "does not fit into the memory" in seen["hopeless"]["error"]
     assert "cannot be loaded" in seen["no_model"]

@@ -1,4 +1,3 @@
-import multiprocessing
 import sqlite3
 from pathlib import Path
 
@@ -51,11 +50,6 @@ def test_a_damaged_cache_is_replaced(
     assert (tmp_path / "vectors.damaged").read_bytes() == damage
 
 
-def test_a_cache_that_cannot_be_written(tmp_path: Path, embedder: WordEmbedder) -> None:
-    with pytest.raises(SearchError, match="ASSAY_CACHE"):
-        VectorCache(tmp_path / "missing" / "vectors").embed(["tea"], embedder)
-
-
 @pytest.mark.parametrize("damaged", ["x'00000000'", "zeroblob(length(vector))"])
 def test_a_damaged_vector_is_computed_again(
     tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture, damaged: str
@@ -67,20 +61,3 @@ def test_a_damaged_vector_is_computed_again(
     database.close()
     assert np.array_equal(VectorCache(path).embed(["tea"], embedder), right)
     assert "1 vectors in the cache are damaged" in caplog.text
-
-
-def _fill(path: Path, first: int) -> None:
-    VectorCache(path).embed([f"text {i}" for i in range(first, first + 300)], WordEmbedder())
-
-
-def test_two_processes_fill_one_cache(tmp_path: Path, embedder: WordEmbedder) -> None:
-    path = tmp_path / "vectors"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_fill, args=(path, first)) for first in (0, 150)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    VectorCache(path).embed([f"text {i}" for i in range(450)], embedder)
-    assert embedder.seen == []

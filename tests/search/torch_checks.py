@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,6 @@ WORDS = ["green", "tea", "is", "steeped", "in", "hot", "water", "coffee", "bread
 
 
 def make_model(folder: Path) -> None:
-    """A BERT of two layers with random weights, saved as sentence-transformers saves it."""
     torch.manual_seed(7)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "query", "passage", ":", *WORDS]
     vocabulary += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
@@ -65,25 +63,6 @@ def texts() -> list[str]:
     return [*drawn, "", "Émile, 7.5 %", "a" * 500]
 
 
-def out_of_memory(embedder: TorchEmbedder, most: int) -> dict[str, Any]:
-    """What the embedder does if its device takes at most `most` texts at once."""
-    model, before, seen = embedder._model, embedder._batch, []
-
-    def small(given: dict[str, Any]) -> Any:
-        seen.append(len(given["input_ids"]))
-        if seen[-1] > most:
-            raise torch.OutOfMemoryError("out of memory")
-        return model(given)
-
-    embedder._model = small
-    try:
-        return {"rows": len(embedder.embed(["green tea"] * 40)), "batches": seen}
-    except AssayError as error:
-        return {"error": str(error)}
-    finally:
-        embedder._model, embedder._batch = model, before
-
-
 def main() -> None:
     folder = Path(sys.argv[1]) / "tiny model"
     make_model(folder)
@@ -100,8 +79,6 @@ def main() -> None:
         "max_tokens": embedder.max_tokens,
         "cosine": float((embedder.embed(texts()) * theirs).sum(1).min()),
         "none": embedder.embed([]).shape,
-        "out_of_memory": out_of_memory(embedder, 16),
-        "hopeless": out_of_memory(embedder, 0),
         "no_model": refused,
     }
     print(json.dumps(found))

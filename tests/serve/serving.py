@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 
 def loads(value: T) -> Callable[[Progress], Awaitable[T]]:
-    """What loads at once."""
-
     async def load(_progress: Progress) -> T:
         return value
 
@@ -60,7 +58,6 @@ async def serving(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
 
 @contextmanager
 def serving_in_thread(app: ASGIApp) -> Iterator[str]:
-    """As `serving`, for callers that have an event loop of their own."""
     ready: queue.Queue[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
 
     async def serve() -> None:
@@ -96,7 +93,6 @@ def request_0_3(
 
 
 async def send(http: httpx.AsyncClient, url: str, content: Any, *, as_data: bool = False) -> Any:
-    """The task that a blocking 1.0 call ends in."""
     answer = await http.post(url, json=request_1_0(content, as_data=as_data), headers=NEW)
     return answer.json()["result"]["task"]
 

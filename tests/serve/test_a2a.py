@@ -18,7 +18,6 @@ async def _never(_query: str, _top_k: int) -> list[str]:
 async def card_of(
     http: httpx.AsyncClient, host: str = "", **settings: str | None
 ) -> dict[str, object]:
-    """The card of an agent as `host` asks for it."""
     async with serving(purple_app(loads(_never), **settings)) as url:  # type: ignore[arg-type]
         answer = await http.get(url, headers={"Host": host} if host else {})
     card: dict[str, object] = answer.json()
@@ -47,15 +46,6 @@ async def test_the_card_names_the_configured_address_or_that_of_the_request(
     ]
     assert card["security"] == [{"bearer": []}]
     assert "bearer" in str(card["securitySchemes"])
-
-
-@pytest.mark.parametrize(
-    ("dataset", "name"), [("notes", "notes"), ("/srv/private/mine.zip", "mine.zip")]
-)
-async def test_the_card_has_the_data_set(http: httpx.AsyncClient, dataset: str, name: str) -> None:
-    card = await card_of(http, dataset=dataset)
-    assert str(card["description"]).endswith(f" Data set: {name}.")
-    assert "private" not in str(card)
 
 
 CONTEXT = ServerCallContext()

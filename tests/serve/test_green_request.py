@@ -42,7 +42,6 @@ def test_a_wrong_address_is_refused_and_not_repeated(tiny: Dataset, url: Any) ->
         ({"timeout": 2.5}, {"ASSAY_TIMEOUT": "7.5"}, "timeout", 2.5),
         ({"random_seed": "7"}, {}, "seed", 7),
         ({"track": "zero-shot"}, {"ASSAY_TRACK": "trained"}, "track", "zero-shot"),
-        ({"answers": True}, {}, "answers", True),
         ({}, {"ASSAY_TIMEOUT": "7.5"}, "timeout", 7.5),
         ({}, {"ASSAY_WARM_UP": "0"}, "warm_up", 0),
     ],
@@ -74,9 +73,7 @@ def test_a_request_decides_how_it_is_evaluated_then_the_environment(
         ({"num_shards": 2, "shard_index": 2}, "config.shard_index"),
         ({"num_queries": 2, "num_shards": 3}, "config.num_shards: at most 2"),
         ({"mcp_server_url": "nowhere"}, "config.mcp_server_url: "),
-        ({"timeout": 0}, "config.timeout: "),
         ({"concurrency": 65}, "config.concurrency: "),
-        ({"track": "best"}, "config.track must be one of"),
         ({"answers": "perhaps"}, "config.answers: "),
     ],
 )

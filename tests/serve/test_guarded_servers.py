@@ -91,17 +91,6 @@ async def test_the_order_of_the_guards(server: str, build: Build, http: httpx.As
     assert health.headers["x-request-id"]
 
 
-async def test_after_a_refused_upload(server: str, build: Build, http: httpx.AsyncClient) -> None:
-    """On the same connection where it stays open, 40 times for each of the five servers: a
-    server that closes on unread data resets the next request, now and then."""
-    async with serving(build()) as url:
-        for number in range(40):
-            content = b"x" * (TOO_LARGE + 17_011 * number)
-            refused = await http.post(url + PATHS[server], content=content, headers={"Origin": url})
-            assert refused.status_code == 413
-            assert (await http.get(f"{url}/health")).status_code == 200
-
-
 async def test_a_late_body(server: str, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "BODY_TIMEOUT_S", SHORT_S)
     monkeypatch.setattr(apps, "ServingLimits", partial(ServingLimits, body_timeout_s=SHORT_S))

@@ -10,12 +10,9 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 from tests.serve.serving import finds, send, serving, words
 
 from assay.progress import Progress, silent
-from assay.serve.a2a import INTERNAL_ERROR
 from assay.serve.purple import Find, mcp_search, purple_app
 
 ASKED = {"query": "bone health", "top_k": 3}
@@ -63,17 +60,6 @@ async def test_the_wrong_field_is_named(http: httpx.AsyncClient, content: Any, f
         task = await send(http, url, content)
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert words(task).startswith(f"{field}: ")
-
-
-async def test_an_exception(http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
-    async def broken(query: str) -> list[str]:
-        raise RuntimeError(f"cannot search for {query}")
-
-    async with serving(purple_app(finds(broken))) as url:
-        task = await send(http, url, ASKED)
-    assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert words(task) == INTERNAL_ERROR
-    assert f"exception=RuntimeError raised_at={__name__}:" in caplog.text
 
 
 async def test_requests_wait_for_the_index_card_and_health_do_not(http: httpx.AsyncClient) -> None:
@@ -154,18 +140,3 @@ async def test_a_tool_is_asked_for_what_it_gives(http: httpx.AsyncClient) -> Non
     assert sorted(asked) == [3, 20, 20]
     assert failed["status"]["state"] == "TASK_STATE_FAILED"
     assert words(failed) == "the tool answered with an error"
-
-
-async def test_the_search_server_may_be_started_after_the_agent(http: httpx.AsyncClient) -> None:
-    ready = asyncio.Event()
-    inner = mcp_server()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        away = scope["type"] == "http" and not ready.is_set()
-        await (JSONResponse({}, 503) if away else inner)(scope, receive, send)
-
-    async with serving(app) as there, searching(there) as url:
-        assert (await http.get(f"{url}/health/ready")).json()["index"] == "loading"
-        asking = asyncio.create_task(send(http, url, {"query": "x"}))
-        ready.set()
-        assert doc_ids(await asking) == FOUND

@@ -121,18 +121,6 @@ async def test_an_idle_session_is_dropped(http: httpx.AsyncClient) -> None:
         assert (await rpc(http, url, "ping", first, id=2)).status_code == 404
 
 
-async def test_clients_of_the_newer_era_take_up_no_session() -> None:
-    async with (
-        serving(mcp_app(load_tiny, max_sessions=1)) as url,
-        Client(f"{url}/mcp", mode="legacy") as old,
-        Client(f"{url}/mcp") as new,
-    ):
-        assert new.protocol_version == "2026-07-28"
-        for client in (old, new):
-            found = await client.call_tool("search_nfcorpus", {"query": "coffee"})
-            assert not found.is_error
-
-
 async def test_a_client_of_the_first_revision_is_served(url: str, http: httpx.AsyncClient) -> None:
     """2024-11-05 knows neither the version header nor structured content."""
     opened = await initialize(http, url, "2024-11-05")

@@ -12,10 +12,8 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.session import ClientRequestContext, SamplingFnT
 from mcp_types import (
     INVALID_PARAMS,
-    INVALID_REQUEST,
     CreateMessageRequestParams,
     CreateMessageResult,
-    ErrorData,
     TextContent,
     TextResourceContents,
 )
@@ -238,21 +236,6 @@ async def test_without_sampling_the_server_quotes_or_declines(
     assert answer["citations"][:1] == citations
     assert answer["search_method"].startswith("bm25")
     assert (answer["total_found"] > 0) == bool(citations)
-
-
-async def test_a_client_that_refuses_to_sample_gets_our_answer(url: str) -> None:
-    """In the older era; in the newer one the client itself ends the call."""
-
-    async def refuse(
-        context: ClientRequestContext, params: CreateMessageRequestParams
-    ) -> ErrorData:
-        return ErrorData(code=INVALID_REQUEST, message="the user said no to: calcium")
-
-    answer = await ask(url, "legacy", QUESTION, refuse)
-    assert answer["search_method"] == "bm25+extractive"
-    (warning,) = answer["warnings"]
-    assert "(code -32600)" in warning
-    assert "calcium" not in warning
 
 
 @ERAS

@@ -8,17 +8,11 @@ import json
 from mcp.server.fastmcp import FastMCP
 
 server = FastMCP("old")
-FOUND = ("MED-1", "MED-0")
 
 
 @server.tool()
 def search_docs(query: str, limit: int = 5) -> str:
-    return json.dumps({"results": [{"doc_id": each} for each in FOUND][:limit]})
-
-
-@server.tool()
-def find_ids(query: str) -> list[str]:
-    return list(FOUND)
+    return json.dumps({"results": [{"doc_id": each} for each in ("MED-1", "MED-0")][:limit]})
 
 
 if __name__ == "__main__":

@@ -53,7 +53,6 @@ async def failure(answer: Answer, way: str = "") -> AgentFailure:
         ("/", ""),
         ("/purple/.well-known/agent-card.json", "/purple/"),
         ("/purple/.well-known/agent-card.json", "/purple/.well-known/agent.json"),
-        ("/.well-known/agent-card.json", "/purple"),
     ],
 )
 async def test_a_card_is_found_where_agents_put_it(path: str, address: str) -> None:
@@ -96,7 +95,6 @@ async def test_a_method_that_the_agent_does_not_know(unknown: tuple[str, ...], s
     ("code", "kind"),
     [
         (-32602, FailureKind.PROTOCOL),
-        (-32603, FailureKind.AGENT_ERROR),
         ("E7", FailureKind.AGENT_ERROR),
     ],
 )

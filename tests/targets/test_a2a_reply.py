@@ -22,15 +22,6 @@ def new(*interfaces: tuple[str, str, str]) -> dict[str, Any]:
     return {"name": "new", "supportedInterfaces": listed}
 
 
-@pytest.mark.parametrize(
-    ("declared", "version"),
-    [("1.0.0", "1.0"), ("9" * 5000, "1.0"), ("0.2.5", "0.3"), ("", "0.3"), ("latest", "0.3")],
-)
-def test_versions_are_brought_to_the_two_that_exist(declared: str, version: str) -> None:
-    (interface,) = read_card(old(protocolVersion=declared)).interfaces
-    assert interface.version == version
-
-
 def test_of_both_generations_the_newer_list_is_read() -> None:
     rest = {"transport": "HTTP+JSON", "url": "http://a/rest"}
     card = read_card(old(additionalInterfaces=[rest]))

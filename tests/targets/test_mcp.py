@@ -131,18 +131,12 @@ async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.Mo
 
 
 SERVER = """
-import os, sys, time
-from pathlib import Path
-if Path(__file__).with_suffix(".slow").exists():
-    time.sleep(1)
+import os, sys
 from mcp.server.mcpserver import MCPServer
 server = MCPServer("by-stdio")
-calls = 0
 
 @server.tool()
 async def search(text: str, n: int = 3) -> list[str]:
-    global calls
-    calls += 1
     if text == "die":
         os._exit(3)
     print("noise", file=sys.stderr)

@@ -68,23 +68,11 @@ def test_the_user_can_say_what_is_what() -> None:
     assert found.arguments("coffee", 300) == asked
 
 
-@pytest.mark.parametrize("name", ["collection_name", "query_type", "queryId", "path"])
-def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
-    tools = [tool("search", "", (name,), **{name: TEXT})]
-    with pytest.raises(TargetError, match=f"no argument .* a query; .* It takes: {name}"):
-        find_search_tool(tools, "", {})
-    assert find_search_tool(tools, "", {"query": name}).query.name == name
-
-
 def test_arguments_of_an_inner_object_are_found_through_references() -> None:
     inner = tool("", "", ("query", "index"), query=TEXT, limit=NUMBER, index=TEXT).input_schema
-    schema = {
-        "type": "object",
-        "$defs": {"Params": inner},
-        "properties": {"params": {"anyOf": [{"$ref": "#/$defs/Params"}, {"type": "null"}]}},
-        "required": ["params"],
-    }
-    tools = [Tool(name="search", input_schema=schema)]
+    params = {"anyOf": [{"$ref": "#/$defs/Params"}, {"type": "null"}]}
+    tools = [tool("search", "", ("params",), params=params)]
+    tools[0].input_schema["$defs"] = {"Params": inner}
     with pytest.raises(TargetError, match=r"requires 'params.index'.*--map arg\.params\.index="):
         find_search_tool(tools, "", {})
     found = find_search_tool(tools, "", {"arg.params.index": "5"})
@@ -112,8 +100,6 @@ def query_documents(
 
 
 class InProcess(Server):
-    """A server in this process."""
-
     handshakes = ("legacy",)
 
     def __init__(self, tool: Callable[..., Any]) -> None:

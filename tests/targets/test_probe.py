@@ -63,17 +63,6 @@ async def test_what_was_tried_is_told_without_a_key_where_nothing_is_recognised(
     assert not any("secret/" in each for each in asked)
 
 
-async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
-    async def card(request: Request) -> JSONResponse:
-        if request.query_params.get("key") != "secret":
-            return JSONResponse({}, 404)
-        return JSONResponse({"name": "agent", "url": str(request.base_url)})
-
-    app = Starlette(routes=[Route("/.well-known/agent-card.json", card)])
-    async with running(app) as url:
-        assert await probe(f"{url}?key=secret") == f"a2a:{url}?key=secret"
-
-
 async def test_a_bare_target_becomes_the_agent_that_was_found() -> None:
     async with running(agent_app()) as url:
         agent = open_target(url, OpenContext(NOTHING, track="trained"))

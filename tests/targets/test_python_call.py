@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,8 @@ import assay
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.gather import DaemonThreads
 from assay.targets.protocol import AgentAnswer, AgentInfo, context_taker
-from assay.targets.python_call import PythonAgent, as_agent, load_object
+from assay.targets.python_call import as_agent, load_object
+from assay.targets.threads import DaemonThreads
 
 KNOWN = {"d1", "d2"}
 
@@ -39,18 +39,6 @@ async def later(_query: str, top_k: int) -> list[str]:
 @pytest.mark.parametrize("function", [later, lambda query, top_k: later(query, top_k)])
 async def test_async_functions_and_objects_are_asked_alike(function: Any) -> None:
     assert (await ask(function)).doc_ids == ("a", "b")
-
-
-async def test_sync_functions_run_beside_the_loop_and_beside_each_other() -> None:
-    together = threading.Barrier(3, timeout=10)
-
-    def meets(_query: str, _top_k: int) -> list[str]:
-        together.wait()
-        return []
-
-    agent = PythonAgent(meets, name="f")
-    await asyncio.gather(*(agent.ask("q", 1) for _ in range(3)))
-    await agent.close()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ _BRANCH = {0: "cross-encoder", 5: "top 50", 11: "top 100"}
 
 
 def make_history(out: Path) -> Path:
-    """Write the runs under `out`; returns it."""
     model = evaluate(
         lambda query, top_k: [f"d{query.split()[1]}"],
         tiny_dataset(60),

@@ -64,7 +64,6 @@ def servers(
 
 @pytest.fixture(scope="module")
 def named(runs: Path, answer_runs: Path) -> dict[str, str]:
-    """The first run of each name."""
     found = {part: names(runs, part)[0] for part in ("first", "third")}
     parts = ("bm25", "liar", "hasty", "careful", "mute")
     return found | {part: names(answer_runs, part)[0] for part in parts}
@@ -140,17 +139,6 @@ def test_the_files_are_accessible_too(
             assert_accessible(page, axe)
 
 
-def test_paper_has_charts_and_no_navigation(
-    page: "Page", servers: dict[str, str], named: dict[str, str]
-) -> None:
-    page.emulate_media(media="print", color_scheme="dark")
-    page.goto(f"{servers['runs']}/runs/{named['first']}")
-    expect(page.locator(".histogram rect").last).to_be_visible()
-    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
-    for hidden in (".nav", ".tabs", ".actions"):
-        expect(page.locator(hidden)).to_be_hidden()
-
-
 # --- eight tasks, by clicks and keys -----------------------------------------------------------
 
 BOX = 'input[name="run"][value="{{{}}}"]'
@@ -199,16 +187,6 @@ def test_a_task_takes_three_clicks_at_most(
         page.locator(selector.format(**named)).first.click()
     for selector, words in seen:
         expect(page.locator(selector).first).to_contain_text(words)
-
-
-def test_a_run_is_shared_as_one_file_by_one_click(
-    page: "Page", servers: dict[str, str], named: dict[str, str], tmp_path: Path
-) -> None:
-    page.goto(f"{servers['runs']}/runs/{named['third']}")
-    with page.expect_download() as download:
-        page.click("text=Download as one file")
-    download.value.save_as(tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
 class RestService(JsonServer):
@@ -287,18 +265,6 @@ def test_keys_walk_through_lists(page: "Page", servers: dict[str, str], runs: Pa
     page.keyboard.press("g")
     expect(page.locator(".grading")).to_contain_text("graded")
     shutil.rmtree(runs / "pools")
-
-
-def test_a_selection_survives_filters_and_views(
-    page: "Page", servers: dict[str, str], named: dict[str, str]
-) -> None:
-    page.goto(servers["runs"])
-    page.locator(BOX.format("third").format(**named)).click()
-    page.goto(f"{servers['runs']}/?q=target:first")
-    expect(page.locator("[data-count]")).to_contain_text("1 chosen")
-    page.locator(BOX.format("first").format(**named)).click()
-    page.click(COMPARE)
-    expect(page.locator("h1")).to_contain_text("third got worse than")
 
 
 def test_reading_works_without_javascript(

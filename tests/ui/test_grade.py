@@ -133,7 +133,6 @@ def test_read_only_shows_the_agreement_and_no_form(runs: Path) -> None:
 
 @pytest.fixture
 def pool(tmp_path: Path) -> GradedPool:
-    """Of one document."""
     write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
     return GradedPool(tmp_path / "p.csv")
 

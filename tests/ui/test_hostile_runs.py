@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -29,7 +28,6 @@ Change = Callable[[dict[str, Any]], None]
 
 @pytest.fixture
 def copies(runs: Path, tmp_path: Path) -> list[Path]:
-    """Two runs of a folder of their own."""
     source = next(path for path in sorted(runs.iterdir()) if "first" in path.name)
     made = [tmp_path / "runs" / f"20261101-00000{n}-copy-{n}" for n in range(2)]
     for copy in made:
@@ -145,17 +143,3 @@ def test_no_text_of_a_run_acts_in_a_file(client: TestClient, copies: list[Path])
     rows = list(csv.reader(io.StringIO(client.post("/chosen", data=form).text)))
     assert any(cell.startswith("'=") for cell in rows[1])
     assert not any(cell.startswith("=") for row in rows for cell in row)
-
-
-@pytest.mark.parametrize("name", ['"; x="', "€ ü <b>&", "..x", "n" * 250])
-def test_a_run_with_an_odd_name_has_every_page(
-    client: TestClient, copies: list[Path], name: str
-) -> None:
-    renamed = [copies[0].rename(copies[0].with_name(name)), copies[1]]
-    for page in (*pages_of(renamed), f"/runs/{name}/report.html"):
-        page = page.replace(name, quote(name, safe=""))
-        answer = client.get(page)
-        assert answer.status_code == 200, page
-    assert re.fullmatch(
-        r'attachment; filename="[\w.-]+"', answer.headers["content-disposition"], re.ASCII
-    )

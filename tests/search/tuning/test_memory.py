@@ -15,30 +15,11 @@ def test_documents_with_the_same_queries_are_one_bundle() -> None:
     assert len({int(one) for one in label}) == 3
 
 
-def kernel(size: int) -> np.ndarray:
-    points = np.random.default_rng(0).standard_normal((size, 6))
-    return np.asarray(points @ points.T, np.float32)
-
-
-def shares(kernel: np.ndarray, alike: np.ndarray, directions: int = 256) -> np.ndarray:
-    kept, rest = ridge_of(kernel, directions)
-    assert kept.shape == (len(kernel), min(directions, len(kernel)))
-    return Memory.shares(SimpleNamespace(directions=kept, rest=rest), alike)  # type: ignore[arg-type]
-
-
 def test_shares_are_those_of_kernel_ridge_regression() -> None:
-    alike = np.random.default_rng(1).random((2, 12)).astype(np.float32)
-    expected = alike @ np.linalg.inv(kernel(12) + RIDGE * np.eye(12))
-    np.testing.assert_allclose(shares(kernel(12), alike), expected, atol=1e-6)
-
-
-def test_of_the_ridge_the_largest_directions_are_exact_and_the_others_count_alike() -> None:
-    values, vectors = np.linalg.eigh(kernel(12).astype(np.float64))
-    for place in range(8, 12):
-        own = vectors[:, place][None, :].astype(np.float32)
-        expected = own / (values[place] + RIDGE)
-        np.testing.assert_allclose(shares(kernel(12), own, 4), expected, atol=1e-6)
-    rest = np.mean(1 / (values[:8] + RIDGE))
-    for place in (0, 7):
-        own = vectors[:, place][None, :].astype(np.float32)
-        np.testing.assert_allclose(shares(kernel(12), own, 4), own * rest, atol=1e-6)
+    draw = np.random.default_rng(0)
+    points, alike = draw.standard_normal((12, 6)), draw.random((2, 12)).astype(np.float32)
+    kernel = np.asarray(points @ points.T, np.float32)
+    kept, rest = ridge_of(kernel, 256)
+    found = Memory.shares(SimpleNamespace(directions=kept, rest=rest), alike)  # type: ignore[arg-type]
+    expected = alike @ np.linalg.inv(kernel + RIDGE * np.eye(12))
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -89,7 +89,6 @@ def _choose(
 
 
 def _candidates(ranking: Integers, overlap: float) -> RankingCandidates:
-    """That constant trees leave in this order."""
     return RankingCandidates(
         features=np.zeros((len(ranking), 1), np.float32),
         sizes=np.ones(len(ranking), np.float32),

@@ -54,8 +54,6 @@ def by_vectors(data: TuningData) -> ZeroShot:
 
 
 def all_knowing(data: TuningData) -> ZeroShot:
-    """One that nothing can beat."""
-
     def rank(queries: Sequence[int]) -> list[Integers]:
         grades = sum(data.grades(split, queries).toarray() for split in data.judgments)
         return list(np.argsort(-grades, axis=1, kind="stable"))
