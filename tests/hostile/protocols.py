@@ -5,7 +5,7 @@ come out of here.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,6 @@ class HttpRequest:
 
     method: str
     path: str
-    headers: Mapping[str, str]
     body: JsonObject
 
 

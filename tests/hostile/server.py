@@ -72,7 +72,7 @@ def _choose(request: HttpRequest) -> tuple[str, bool, HttpRequest, str]:
     prefix, parts = (f"/{FROM_START}", parts[1:]) if from_start else ("", parts)
     name, *below = parts or [""]
     path = "".join(f"/{part}" for part in below if part)
-    rest = HttpRequest(request.method, path, request.headers, request.body)
+    rest = HttpRequest(request.method, path, request.body)
     return name, from_start, rest, f"{prefix}/{name}"
 
 
@@ -96,7 +96,7 @@ async def _read(reader: asyncio.StreamReader) -> HttpRequest:
     declared = headers.get("content-length", "0")
     length = int(declared) if declared.isdecimal() else 0
     body = await reader.readexactly(min(length, _MOST_BODY))
-    return HttpRequest(method, path, headers, parse_object(body) or {})
+    return HttpRequest(method, path, parse_object(body) or {})
 
 
 async def _send(out: asyncio.StreamWriter, status: int, document: object) -> None:

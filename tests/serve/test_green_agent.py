@@ -9,15 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serve.serving import (
-    call,
-    finds,
-    loads,
-    send,
-    serving,
-    stream,
-    words,
-)
+from tests.serve.serving import call, finds, loads, send, serving, stream, words
 
 from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy

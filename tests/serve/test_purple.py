@@ -1,15 +1,12 @@
 """The purple agent as its callers meet it: right answers, right refusals, nothing said too much."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import httpx
 import pytest
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
-from starlette.applications import Starlette
 from tests.serve.serving import finds, send, serving, words
 
 from assay.progress import Progress, silent
@@ -103,40 +100,25 @@ async def test_a_burst_is_searched_a_few_at_once(http: httpx.AsyncClient) -> Non
 
 # --- search through somebody else's MCP server ----------------------------------------------------
 
-HITS = [{"doc_id": f"MED-{i}", "score": 1.0, "title": "", "text": ""} for i in (3, 1, 3, 2)]
-FOUND = ["MED-3", "MED-1", "MED-2"]
-
-
-def mcp_server(asked: list[int] | None = None) -> Starlette:
-    server = MCPServer("search")
-
-    @server.tool()
-    def search_nfcorpus(
-        query: str, top_k: Annotated[int, Field(ge=1, le=20)] = 5
-    ) -> dict[str, Any]:
-        if query == "broken":
-            raise ValueError("on purpose")
-        if asked is not None:
-            asked.append(top_k)
-        return {"results": HITS}
-
-    return server.streamable_http_app()
-
-
-@asynccontextmanager
-async def searching(search_url: str) -> AsyncIterator[str]:
-    load, stop = mcp_search(search_url)
-    async with serving(purple_app(load, on_stop=stop)) as url:
-        yield url
-
 
 async def test_a_tool_is_asked_for_what_it_gives(http: httpx.AsyncClient) -> None:
     asked: list[int] = []
-    async with serving(mcp_server(asked)) as there, searching(there) as url:
-        calls = (send(http, url, {"query": "x", "top_k": top_k}) for top_k in (3, 20, 1000))
-        answers = await asyncio.gather(*calls)
-        failed = await send(http, url, {"query": "broken"})
-    assert [doc_ids(task) for task in answers] == [FOUND] * 3
+    server = MCPServer("search")
+
+    @server.tool()
+    def search_nfcorpus(query: str, top_k: Annotated[int, Field(ge=1, le=20)]) -> dict[str, Any]:
+        if query == "broken":
+            raise ValueError("on purpose")
+        asked.append(top_k)
+        return {"results": [{"doc_id": f"MED-{i}"} for i in (3, 1, 3, 2)]}
+
+    async with serving(server.streamable_http_app()) as there:
+        load, stop = mcp_search(there)
+        async with serving(purple_app(load, on_stop=stop)) as url:
+            calls = (send(http, url, {"query": "x", "top_k": top_k}) for top_k in (3, 20, 1000))
+            answers = await asyncio.gather(*calls)
+            failed = await send(http, url, {"query": "broken"})
+    assert [doc_ids(task) for task in answers] == [["MED-3", "MED-1", "MED-2"]] * 3
     assert sorted(asked) == [3, 20, 20]
     assert failed["status"]["state"] == "TASK_STATE_FAILED"
     assert words(failed) == "the tool answered with an error"

@@ -1,12 +1,11 @@
 """What the MCP server of the tests searches: a handful of documents, with real BM25."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
-from assay.search.bm25 import Bm25Index
-from assay.serve.retrieval import Retrieval, SearchHit
+from assay.search.index import open_retriever
+from assay.serve.retrieval import Retrieval
 
 TEXTS = {
     "MED-1": (
@@ -20,33 +19,11 @@ TEXTS = {
 }
 
 
-class Bm25:
-    def __init__(self, documents: Mapping[str, Document]) -> None:
-        self._documents = documents
-        self._index = Bm25Index(documents.values())
-
-    def search(
-        self,
-        query: str,
-        top_k: int = 10,
-        *,
-        mode: Any = "bm25",
-        filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[SearchHit]:
-        hits = []
-        for doc_id, score in self._index.search(query, top_k):
-            document = self._documents[doc_id]
-            place = (document.title, document.text, 0, 1)
-            share = score / (score + 1)
-            hits.append(SearchHit(doc_id, share, *place, metadata=document.metadata))
-        return hits
-
-
 def make_retrieval(more: Mapping[str, tuple[str, str]] | None = None) -> Retrieval:
     texts = TEXTS | dict(more or {})
     documents = {key: Document(key, *value) for key, value in texts.items()}
     dataset = Dataset("tiny", documents, {}, {})
-    return Retrieval(dataset, Bm25(documents), "bm25")
+    return Retrieval(dataset, open_retriever(dataset, "bm25"), "bm25")
 
 
 async def load_tiny(_progress: Progress) -> Retrieval:
