@@ -3,13 +3,16 @@
 import pytest
 
 from assay.data import Document
-from assay.search.analyzer import Analyzer, language_of
-from assay.search.bm25 import Bm25Index
+from assay.errors import UsageError
+from assay.search.analyzer import Analyzer, language_named, language_of
+from assay.search.bm25 import Bm25Index, Bm25Settings
 
 # Each document with a query that shares none of its words as they are written.
 FINDS = {
     "german": {
         "Haus Arzt": "Die alten Häuser am Fluss wurden im Winter von zwei Ärzten gekauft.",
+        "Strasse Kind": "Die Kinder spielten auf der Straße, bis ihre Mütter sie zum Essen riefen.",
+        "Fahrrad": "Mein Bruder repariert alte Fahrräder und verkauft sie auf dem Markt.",
     },
     "russian": {
         "книга": "Старые книги лежали на полках в доме моей бабушки.",
@@ -53,6 +56,13 @@ def test_documents_may_say_their_language() -> None:
     assert language_of(told) == "german"
     assert language_of([*told, *(Document(f"x{n}", "", "cat") for n in range(4))]) == "english"
     assert language_of([Document("d", "", "cat", {"lang": "Klingon"})]) == "english"
+
+
+def test_languages_have_names_and_codes() -> None:
+    known = {"German": "german", "pt-BR": "portuguese", "zh": "cjk", " auto ": "auto"}
+    assert {name: language_named(name) for name in known} == known
+    with pytest.raises(UsageError, match=r"'germn'.*german"):
+        Bm25Settings(language="germn")
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,10 @@ def test_what_names_no_embedder_is_refused(spec: str, hint: str) -> None:
         open_embedder(EmbedderSettings(spec))
 
 
+def test_tokens_are_rather_over_than_underestimated(server: EmbeddingServer) -> None:
+    assert server.opened().count_tokens(["", "green tea", "绿茶"]) == [0, 3, 2]
+
+
 @pytest.mark.parametrize("status", [400, 200])
 def test_a_server_is_not_quoted_in_a_private_run(server: EmbeddingServer, status: int) -> None:
     server.faults = [(status, {}, {"data": [["Jane Doe has asthma"]], "error": "Jane Doe"})]

@@ -171,13 +171,6 @@ def test_an_explanation_has_shares_that_add_up(retriever: Retriever, mode: Mode)
         assert sum(why.shares.values()) == pytest.approx(hit.score, abs=1e-5)
 
 
-def test_tuned_names_the_judged_queries_and_hybrid_where_it_steps_in(retriever: Retriever) -> None:
-    (_, why), *_ = retriever.explain("beer", 1, mode="tuned")
-    assert why.judged == (JudgedQuery(f"q{len(IDS) - 1}", 0.5),)
-    (_, left), *_ = retriever.explain("green tea", 1, mode="tuned")
-    assert left.feedback
-
-
 def test_where_little_was_learned_hybrid_has_the_rest_of_the_weight(retriever: Retriever) -> None:
     untuned = [hit.doc_id for hit in retriever.search("onion soup", 100)]
     blended = retriever.explain("onion soup", 100, mode="tuned")

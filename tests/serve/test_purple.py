@@ -10,6 +10,7 @@ from pydantic import Field
 from tests.serve.serving import finds, send, serving, words
 
 from assay.progress import Progress, silent
+from assay.serve.a2a import INTERNAL_ERROR
 from assay.serve.purple import Find, mcp_search, purple_app
 
 ASKED = {"query": "bone health", "top_k": 3}
@@ -57,6 +58,16 @@ async def test_the_wrong_field_is_named(http: httpx.AsyncClient, content: Any, f
         task = await send(http, url, content)
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert words(task).startswith(f"{field}: ")
+
+
+async def test_an_exception(http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(query: str) -> list[str]:
+        raise RuntimeError(f"cannot search for {query}")
+
+    async with serving(purple_app(finds(broken))) as url:
+        task = await send(http, url, ASKED)
+    assert (task["status"]["state"], words(task)) == ("TASK_STATE_FAILED", INTERNAL_ERROR)
+    assert f"exception=RuntimeError raised_at={__name__}:" in caplog.text
 
 
 async def test_requests_wait_for_the_index_card_and_health_do_not(http: httpx.AsyncClient) -> None:

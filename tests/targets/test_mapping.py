@@ -105,6 +105,7 @@ def test_a_refusal_names_the_mapping_that_reads_it(value: Any, mapping: str) -> 
         ({"a": 1}, "ids=hits[].id", ["yields null, not a list", "|| `[]`"]),
         ({"ids": ["a", 1.5]}, "ids=ids", ["a number (1.5) as item 2"]),
         ("<html>no</html>", "ids=ids", ["not JSON", "<html>no</html>", "ids=re:PATTERN"]),
+        ({"a": "x"}, "ids=sort(a)", ["sort()"]),
         ({"ids": ["a"], "s": [1, 2]}, "ids=ids\nscores=s", ["scores=s yields 2 numbers for 1 ids"]),
         ({"ids": [], "a": {}}, "ids=ids\nanswer=a", ["answer=a yields an object, not a text"]),
     ],

@@ -50,6 +50,7 @@ def test_values_enter_a_url_encoded_and_a_body_as_json() -> None:
         ("http://h/{query}", {"headers": ("X-A: $NOT_SET_1",)}, "variable NOT_SET_1, which is not"),
         ("http://h/{query}", {"headers": ("Authorization: Bearer abc",)}, ": Bearer $TOKEN'"),
         ("http://h/?q={query}&api_key=abc", {}, "'api_key=${API_KEY}'"),
+        ("http://h", {"preset": "elastic", "index": "x"}, "Did you mean 'elasticsearch'?"),
         ("http://h", {"preset": "solr"}, "--preset needs an index"),
         ("http://h", {"preset": "solr", "index": "a/../b"}, "got 'a/../b'"),
     ],

@@ -138,6 +138,7 @@ def test_strangers_may_use_what_is_built_in_or_named(settings: dict[str, Any]) -
         ("request", {"target": REST, "request": "@/etc/passwd"}),
         ("mapping", {"target": REST, "mapping": ("ids=hits[].id,texts=\t re:(a+)+$",)}),
         ("target", {"target": "rest:http://example.org/?q={query}&k=${ASSAY_ADMIN_TOKEN}"}),
+        ("target", {"target": "rest:http://other.org/?q={query}"}),
         ("judge_set", {"judge": "ollama:m", "judge_set": "calibration=/x", "answers": True}),
     ],
 )

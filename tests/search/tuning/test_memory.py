@@ -1,18 +1,10 @@
-"""The arrays that a tuned query is ranked by: bundles and kernel ridge."""
+"""The arrays that a tuned query is ranked by."""
 
 from types import SimpleNamespace
 
 import numpy as np
-import scipy.sparse as sparse  # type: ignore[import-untyped]
 
-from assay.search.tuning.memory import RIDGE, Memory, bundle, ridge_of
-
-
-def test_documents_with_the_same_queries_are_one_bundle() -> None:
-    relevant = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]], np.float32)
-    label = bundle(sparse.csr_matrix(relevant), 0.8).label
-    assert label[0] == label[1]
-    assert len({int(one) for one in label}) == 3
+from assay.search.tuning.memory import RIDGE, Memory, ridge_of
 
 
 def test_shares_are_those_of_kernel_ridge_regression() -> None:
