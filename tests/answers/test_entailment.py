@@ -112,7 +112,7 @@ def test_a_model_of_other_classes_is_refused(model: Path) -> None:
 def test_a_run_needs_answers_and_a_gate_the_model(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs --answers"):
         assay.evaluate("builtin:bm25", "notes", faithfulness=f"onnx:{model}", out=tmp_path)
-    with pytest.raises(UsageError, match="add --faithfulness"):
+    with pytest.raises(UsageError, match="--faithfulness onnx:DIR"):
         assay.evaluate(
             "builtin:bm25", "notes", answers=True, gates="model_faithfulness>0.5", out=tmp_path
         )

@@ -9,7 +9,7 @@ from tests.run.test_listing import point
 from assay.metrics.statistics import Estimate
 from assay.report import charts
 from assay.report.charts import MAX_LABELS, trend_chart
-from assay.run.listing import COST, LATENCY, RunLine, build_trend
+from assay.run.listing import LATENCY, RunLine, build_trend
 
 DOTS = [(0.1, 0.9, "a <b>", "/q1"), (0.9, 0.1, "c", "/q2"), (0.5, 0.5, "d", "/q3")]
 SCATTER = charts.scatter(DOTS, ("x <i>", "y & z"))

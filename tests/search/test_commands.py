@@ -70,15 +70,6 @@ def test_search_prints_json_and_nothing_else(dataset: Path) -> None:
     }
 
 
-def test_search_explains_in_the_terminal_and_in_json(dataset: Path) -> None:
-    asked = ("search", "green tea", "--dataset", dataset, "--explain", "--top-k", "1")
-    told = run(*asked)
-    assert all(word in told for word in ("bm25 0.", "words: ", "feedback: "))
-    (result,) = json.loads(run(*asked, "--json"))["results"]
-    assert set(result["explanation"]) == {"shares", "terms", "feedback", "judged"}
-    assert sum(result["explanation"]["shares"].values()) == pytest.approx(result["score"], abs=1e-4)
-
-
 def test_bm25_embeds_nothing_and_uses_an_index_with_vectors(
     dataset: Path, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

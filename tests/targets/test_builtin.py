@@ -37,10 +37,12 @@ class Away:
 
 async def test_a_model_that_is_away_is_an_outage() -> None:
     """The run stops after a few calls and can be resumed, as for an agent that is down."""
-    answers = BuiltinAnswers()
-    answers._answerer = Away()  # type: ignore[assignment]
+    agent = BuiltinAgent(
+        parse_target("builtin:bm25"), OpenContext(load_dataset("notes"), answers=True)
+    )
+    agent._answerer = Away()  # type: ignore[assignment]
     with pytest.raises(AgentFailure) as caught:
-        await answers.from_passages("tea?", [Passage("d", "", "tea")])
+        await agent.answer_from("tea?", [Passage("d", "", "tea")])
     assert caught.value.kind is FailureKind.CONNECTION
 
 

@@ -17,7 +17,6 @@ from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.gather import DaemonThreads
 from assay.targets.protocol import AgentAnswer, AgentInfo, context_taker
 from assay.targets.python_call import as_agent, load_object
-from assay.targets.threads import DaemonThreads
 
 KNOWN = {"d1", "d2"}
 

@@ -54,7 +54,6 @@ def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str
             "a2aa:http://user:secret@h/?api_key=secret",
             "Did you mean 'a2a:http://***@h/?api_key=***'",
         ),
-        ("localhost:9010", "Did you mean 'http://localhost:9010'?"),
     ],
 )
 def test_what_is_no_target_is_refused_with_a_hint(text: str, hint: str) -> None:

@@ -167,15 +167,16 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
     }
     for value, others in limits.items():
         if all(opposes(value, each) for each in others):
-            said, expected = ("at least", "at most")[:: value.bound]
-            yield Difference(kind="opposite", said=f"{said} {value.text}", expected=expected)
+            limit, other_limit = ("at least", "at most")[:: value.bound]
+            said = f"{limit} {value.text}"
+            yield Difference(kind="opposite", said=said, expected=other_limit)
     # "Not more than 5" is no denial of "up to 5".
     if not limits and all(_denies(sentence, row) or _denies(row, sentence) for row in near):
         yield Difference(kind="polarity", said=sentence, expected=near[0])
     # "Must not" forbids as "may not" does.
     sentence, *near = (_MUST_NOT.sub("may not", text) for text in (sentence, *near))
-    said = {stem(word) for word in words(sentence)}
-    for one, other in (pair for pair in _OPPOSITES if pair[0] in said and pair[1] not in said):
+    stems = {stem(word) for word in words(sentence)}
+    for one, other in (pair for pair in _OPPOSITES if pair[0] in stems and pair[1] not in stems):
         beside = _beside(one, sentence)
         alone = not any(_beside(one, row) for row in near)
         if alone and all(beside & _beside(other, row) for row in near):

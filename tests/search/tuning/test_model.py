@@ -42,21 +42,6 @@ def test_a_tuned_model_is_opened_without_what_learned_it() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
-def test_judged_queries_behind_a_rank_are_named(ranker: TunedRanker, data: TuningData) -> None:
-    query = data.judged("dev")[0]
-    text, vector = data.queries[query].text, data.query_vectors[query]
-    best = ask(ranker, data, 3)
-    found = ranker.judged_for(text, vector, list(best))
-    assert len(found) == 3
-    assert found[0]
-    train = data.judgments["train"]
-    for one, judged in zip(best, found, strict=True):
-        overlaps = [each.overlap for each in judged]
-        assert overlaps == sorted(overlaps, reverse=True)
-        for each in judged:
-            assert train[each.query_id].get(data.documents[one].id, 0) > 0
-
-
 @pytest.fixture
 def saved(ranker: TunedRanker, tmp_path: Path) -> Path:
     path = tmp_path / "models" / "tuned.assay"
