@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset
+from assay.data import Dataset, load_dataset
 from assay.errors import (
     AgentFailure,
     FailureKind,
