@@ -162,27 +162,16 @@ def test_many_chunks_do_not_crowd_out_other_documents(store: Store, embedder: Wo
         assert retriever.search("all about green tea today", 1)[0].doc_id == "book"
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_an_explanation_has_shares_that_add_up(retriever: Retriever, mode: Mode) -> None:
-    query = "water and onions in the soup"
-    explained = retriever.explain(query, 5, mode=mode)
-    assert [hit for hit, _ in explained] == retriever.search(query, 5, mode=mode)
-    for hit, why in explained:
-        assert sum(why.shares.values()) == pytest.approx(hit.score, abs=1e-5)
-
-
 def test_where_little_was_learned_hybrid_has_the_rest_of_the_weight(retriever: Retriever) -> None:
     untuned = [hit.doc_id for hit in retriever.search("onion soup", 100)]
-    blended = retriever.explain("onion soup", 100, mode="tuned")
+    blended = retriever.search("onion soup", 100, mode="tuned")
     learned = list(reversed(IDS))
-    for hit, why in blended:
+    for hit in blended:
         own = 0.25 / (1 + learned.index(hit.doc_id))
         rest = 0.75 / (1 + untuned.index(hit.doc_id)) if hit.doc_id in untuned else 0
         assert hit.score == pytest.approx(own + rest)
-        assert why.shares == pytest.approx({"tuned": own, "hybrid": rest})
-    assert blended[0][0].doc_id == untuned[0]
-    few = retriever.search("onion soup", 2, mode="tuned")
-    assert few == [hit for hit, _ in blended[:2]]
+    assert blended[0].doc_id == untuned[0]
+    assert retriever.search("onion soup", 2, mode="tuned") == blended[:2]
 
 
 @pytest.mark.parametrize("filters", [None, {"year": {"gte": 2020}}, {"tags": "hot"}, {"year": 1}])
@@ -191,16 +180,15 @@ def test_bm25_needs_no_vectors(
 ) -> None:
     embedder, query = WordEmbedder(), "saffron and onions in hot water"
     with open_retriever(corpus(), "bm25") as alone:
-        found = alone.explain(query, 3, mode="bm25", filters=filters)
-        assert alone.search(query, 3, mode="bm25", filters=filters) == [hit for hit, _ in found]
+        found = alone.search(query, 3, mode="bm25", filters=filters)
         with pytest.raises(UsageError, match="search it with mode bm25"):
             alone.search(query, mode="hybrid")
     with open_retriever(corpus(), embedder=embedder) as whole:
-        same = whole.explain(query, 3, mode="bm25", filters=filters)
-    scores = [[(hit.doc_id, hit.score, why) for hit, why in one] for one in (found, same)]
+        same = whole.search(query, 3, mode="bm25", filters=filters)
+    scores = [[(hit.doc_id, hit.score) for hit in one] for one in (found, same)]
     assert scores[0] == scores[1]
-    assert all(hit.total_chunks == 1 for hit, _ in found)  # the whole text, as nothing was split
-    assert any(hit.doc_id == "soup" for hit, _ in found) == (filters != {"year": 1})
+    assert all(hit.total_chunks == 1 for hit in found)  # the whole text, as nothing was split
+    assert any(hit.doc_id == "soup" for hit in found) == (filters != {"year": 1})
 
 
 def test_each_signal_counts_in_proportion_to_its_best() -> None:

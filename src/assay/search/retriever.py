@@ -4,7 +4,6 @@ Constants were chosen on NFCorpus dev and checked on SciFact train.
 """
 
 import json
-import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,61 +68,13 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """What a document's score is made of.
-
-    Parameters:
-        shares: of each signal in the score; they add up to it if the mode is a sum.
-        terms: what each word of the query, as BM25 counts it, adds to the BM25 score.
-        feedback: the documents that the query was moved towards, best first.
-    """
-
-    shares: Mapping[str, float] = field(default_factory=dict)
-    terms: Mapping[str, float] = field(default_factory=dict)
-    feedback: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _FusionTrace:
-    """How hybrid came to its scores: BM25 scores and cosines of the candidates, the factor of the
-    whole mixture, the query's vector before and after feedback, and by which documents it moved.
-    """
-
-    lexical: Mapping[str, float]
-    dense: Mapping[str, float]
-    scale: float
-    query: Vectors
-    moved: Vectors
-    feedback: tuple[str, ...]
-
-    def shares(self, doc_id: str, vector: Vectors) -> dict[str, float]:
-        """What each signal adds to the score of a document, whose best chunk has this vector."""
-        words = self.scale * LEXICAL_WEIGHT / max([*self.lexical.values(), 1e-12])
-        near = self.scale * (1 - LEXICAL_WEIGHT) / max([*self.dense.values(), 1e-12])
-        cosine = max(0.0, self.dense.get(doc_id, 0.0))
-        # The moved query is (query + feedback) / n, both of length 1, so n is twice its cosine
-        # with the query: this much of its cosine with the document is the query's own.
-        both = 2 * float(self.moved @ self.query) * float(self.moved @ vector)
-        own = min(1.0, max(0.0, float(self.query @ vector) / both)) if both > 0 else 0.0
-        return {
-            "bm25": words * max(0.0, self.lexical.get(doc_id, 0.0)),
-            "dense": near * cosine * own,
-            "feedback": near * cosine * (1 - own),
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class _Ranking:
-    """Document ids best first, their scores, their best chunks, and their ranks in each signal.
-    `shares`: of a blend, what each ranking adds to a document's score.
-    """
+    """Document ids best first, their scores, their best chunks, and their ranks in each signal."""
 
     order: Sequence[str]
     scores: Mapping[str, float]
     chunks: Mapping[str, int]
     signals: Mapping[str, dict[str, int]]
-    trace: _FusionTrace | None = None
-    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Retriever:
@@ -175,40 +126,6 @@ class Retriever:
         """
         chosen = check_request(query, top_k, mode or self._mode)
         return self._hits(self._rank(readable_query(query), top_k, chosen, self._allowed(filters)))
-
-    def explain(
-        self,
-        query: str,
-        top_k: int = 10,
-        *,
-        mode: Mode | None = None,
-        filters: Mapping[str, object] | None = None,
-    ) -> list[tuple[SearchHit, Explanation]]:
-        """What `search` returns, each with what its score is made of; takes a little longer."""
-        chosen = check_request(query, top_k, mode or self._mode)
-        text = readable_query(query)
-        ranking = self._rank(text, top_k, chosen, self._allowed(filters))
-        hits, trace = self._hits(ranking), ranking.trace
-        doc_ids = [hit.doc_id for hit in hits]
-        words: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
-        if chosen != "dense":
-            # Word by word: the index has the weights, and a chunk has only a part of the text.
-            known = self._words.query(text)
-            for term in dict.fromkeys(self._words.terms(text)):
-                index = zlib.crc32(term.encode())
-                word = {index: known[index]} if index in known else {}
-                for doc_id, score in self._words.find(word, among=doc_ids).items():
-                    words[doc_id][term] = score
-        places = [(hit.doc_id, hit.chunk_index) for hit in hits]
-        stored = self._vectors.chunks(places, vectors=True) if trace else {}
-        explained = []
-        for hit, place in zip(hits, places, strict=True):
-            shares = ranking.shares.get(hit.doc_id, {chosen: hit.score})
-            if trace is not None and place in stored:
-                shares = trace.shares(hit.doc_id, np.asarray(stored[place].vector, np.float32))
-            feedback = trace.feedback if trace else ()
-            explained.append((hit, Explanation(shares, words[hit.doc_id], feedback)))
-        return explained
 
     @property
     def _vectors(self) -> Index:
@@ -276,8 +193,7 @@ class Retriever:
         words |= bm25.find(query, among=nearer.keys() - near.keys())
         both = {one: words[one] for one in nearer.keys() | lexical.keys() if one in words}
         near = nearer | index.nearest(again, among=lexical.keys() - nearer.keys())
-        cosines = _cosines(near)
-        fused = fuse(both, cosines)
+        fused = fuse(both, _cosines(near))
         # In proportion to the query's own best cosine: if nothing is near, scores are low.
         scale = max(_cosines(dense).values())
         order = ranked(fused)[:top_k]
@@ -286,7 +202,6 @@ class Retriever:
             {doc_id: scale * score for doc_id, score in fused.items()},
             {doc_id: near[doc_id].chunk for doc_id in order if doc_id in near},
             _ranks(order, bm25=lexical, dense=dense, feedback=nearer),
-            _FusionTrace(both, cosines, scale, vector, again, tuple(best)),
         )
 
     def _tuned(self, text: str, vector: Vectors, top_k: int, allowed: _Allowed) -> _Ranking:
@@ -300,20 +215,16 @@ class Retriever:
         scores = {ids[place]: score for place, score in found.scores.items()}
         order = [doc_id for doc_id in scores if allowed is None or doc_id in allowed][:MAX_TOP_K]
         signals = _ranks(order, tuned=order)
-        shares: dict[str, dict[str, float]] = {}
         if found.trust < 1:
             untuned = self._hybrid(text, vector, MAX_TOP_K, allowed)
             scores = blend(order, untuned.order, found.trust)
-            learned = blend(order, (), found.trust)
-            for doc_id, score in scores.items():
-                own = learned.get(doc_id, 0.0)
-                shares[doc_id] = {"tuned": own, "hybrid": score - own}
+            for doc_id in scores:
                 by_hybrid = untuned.signals.get(doc_id, {})
                 signals[doc_id] = signals.get(doc_id, {}) | by_hybrid
             order = ranked(scores)
         order = order[:top_k]
         chunks = {one: near.chunk for one, near in index.nearest(vector, among=order).items()}
-        return _Ranking(order, scores, chunks, signals, shares=shares)
+        return _Ranking(order, scores, chunks, signals)
 
     def _hits(self, ranking: _Ranking) -> list[SearchHit]:
         places = [(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]

@@ -30,7 +30,6 @@ from assay.llm.passages import EXTRACTIVE
 from assay.net.outbound import OutboundPolicy, split_address
 from assay.net.redact import full_text, reveal
 from assay.report.html import JudgedDocuments
-from assay.report.numbers import figure
 from assay.run.config import (
     MAY_HOLD_SECRETS,
     RunConfig,
@@ -293,8 +292,8 @@ def _forbidden(config: RunConfig, policy: OutboundPolicy) -> list[str]:
 async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> dict[str, object]:
     """Ask the target of an evaluation as the run would; by default a query of the data set.
 
-    The template shows the `hits`, ids of documents, each with what its score is made of if the
-    target says so, and what was found on the way: `health`, and `contract` if it is checked.
+    The template shows the `hits`, ids of documents, and what was found on the way: `health`, and
+    `contract` if it is checked.
 
     The data set adds titles and grades if it is on this machine. An agent of the contract is also
     checked against it. Raises `TargetError` if the agent cannot be reached.
@@ -313,29 +312,20 @@ async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> di
     docs = JudgedDocuments(_MAX_HITS, config.split, data, None)
     tried = {"query": asked, "query_id": query_id, "docs": docs, "health": None, "contract": None}
     if is_builtin and data is not None:
-        hits = await asyncio.to_thread(_explained, data, target.address, asked)
-        return {**tried, "hits": hits}
+        found = await asyncio.to_thread(_found, data, target.address, asked)
+        return {**tried, "hits": found}
     health = await check_target_health(config, data, query=asked, policy=policy)
     spoken, contract = parse_target(health.target), None
     if spoken.kind == "http" and "://" in spoken.address:
         contract = await check_agent(*parse_check_target(spoken.address), policy=policy)
     doc_ids = next((call.doc_ids for call in health.calls if not call.failure), ())
-    hits = dict.fromkeys(doc_ids[:_MAX_HITS], "")
-    return {**tried, "hits": hits, "health": health, "contract": contract}
+    return {**tried, "hits": doc_ids[:_MAX_HITS], "health": health, "contract": contract}
 
 
-def _explained(data: Dataset, mode: str, query: str) -> dict[str, str]:
-    """What a built-in retriever finds, and what each score is made of."""
+def _found(data: Dataset, mode: str, query: str) -> list[str]:
+    """What a built-in retriever finds."""
     from assay.search.index import open_retriever
 
     known = check_request(query, _MAX_HITS, mode)
     with open_retriever(data, known) as retriever:
-        found = retriever.explain(query, _MAX_HITS, mode=known)
-    explained = {}
-    for hit, why in found:
-        terms = sorted(why.terms.items(), key=lambda term: -term[1])
-        matched = ", ".join(f"{word} {figure(weight, 1)}" for word, weight in terms)
-        shares = ", ".join(f"{name} {figure(share, 3)}" for name, share in why.shares.items())
-        words = filter(None, (shares, f"words: {matched}" if matched else ""))
-        explained[hit.doc_id] = "; ".join(words)
-    return explained
+        return [hit.doc_id for hit in retriever.search(query, _MAX_HITS, mode=known)]
