@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from assay.answers.judge import Judge, parse_words, ruled
-from assay.answers.nuggets import (
+from assay.answers.references import Importance, Nugget
+from assay.data import load_dataset
+from assay.evaluation.answers.nuggets import (
     SUPPORT,
     ask_nugget_controls,
     assign_by_judge,
@@ -16,8 +18,6 @@ from assay.answers.nuggets import (
     assignment,
     nugget_scores,
 )
-from assay.answers.references import Importance, Nugget
-from assay.data import load_dataset
 
 FACT = re.compile(r"Fact \d+:\n<fact \w+>\n(.*?)\n</fact", re.DOTALL)
 ANSWER = re.compile(r"Answer:\n<answer \w+>\n(.*?)\n</answer", re.DOTALL)

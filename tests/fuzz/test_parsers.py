@@ -20,7 +20,6 @@ from tests.fuzz.mutation import almost, almost_text, examples
 from assay.answers.calibration import read_calibrations, read_labels
 from assay.answers.criteria import read_criteria
 from assay.answers.judge import parse_words
-from assay.answers.nuggets import SUPPORT
 from assay.answers.references import read_references, reference_to_json
 from assay.contract.client import parse_response, parse_response_object
 from assay.data import load_dataset
@@ -29,6 +28,7 @@ from assay.data.load import check_dataset
 from assay.data.qrels import read_qrels, read_run
 from assay.data.traces import read_log, read_spans, trace_steps
 from assay.errors import AgentFailure, AssayError
+from assay.evaluation.answers.nuggets import SUPPORT
 from assay.evaluation.bench import read_suite
 from assay.evaluation.gates import parse_gate
 from assay.labels.pool import read_pool

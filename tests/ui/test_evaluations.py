@@ -103,7 +103,7 @@ def test_one_query_is_tried_before_the_run(server: httpx.Client, folder: Path) -
     assert "1. Title 3" in tried("python:target:right", query="query 3")[1]
     status, text = tried("python:nowhere:f")
     assert (status, "cannot import 'nowhere'" in text) == (422, True)
-    assert re.search(r"words: \w+ \d", tried("builtin:bm25")[1])
+    assert "1. " in tried("builtin:bm25")[1]
     assert server.get("/").text.count("<tr") == before
 
 

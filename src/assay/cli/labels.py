@@ -19,7 +19,6 @@ from assay.answers.calibration import (
 )
 from assay.answers.criteria import VOTES, rate_answer, read_criteria
 from assay.answers.judge import TRUTH, Judge, Judgment, correctness_prompts, unreliable
-from assay.answers.nuggets import PROMPT, SUPPORT, assign_by_judge
 from assay.cli.console import facts, progress_bar, warn
 from assay.cli.options import (
     COLUMNS_OPTION,
@@ -34,6 +33,7 @@ from assay.data.beir import require_new_folder
 from assay.data.load import KNOWN, is_table
 from assay.data.qrels import read_run
 from assay.errors import UsageError
+from assay.evaluation.answers.nuggets import PROMPT, SUPPORT, assign_by_judge
 from assay.evaluation.gates import CORRECTNESS, NUGGETS
 from assay.labels.model_grades import RELEVANT_FROM, GradingResult, grade_pool
 from assay.labels.pool import (

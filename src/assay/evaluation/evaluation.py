@@ -62,7 +62,7 @@ from assay.targets.target_kinds import TARGET_KINDS, parse_target
 if TYPE_CHECKING:
     from assay.answers.criteria import Criterion
     from assay.evaluation.answers.evaluate import AnswerResults
-    from assay.evaluation.answers.nugget_scores import Nuggets
+    from assay.evaluation.answers.nuggets import Nuggets
     from assay.evaluation.gates import ReferenceRun
     from assay.evaluation.recorder import SearchRecorder
     from assay.evaluation.reporting import RightByTrial
@@ -203,7 +203,7 @@ class Evaluation:
             criteria = read_criteria(Path(config.criteria))
         nuggets = None
         if config.nuggets:
-            from assay.evaluation.answers.nugget_scores import nuggets_of_dataset
+            from assay.evaluation.answers.nuggets import nuggets_of_dataset
 
             nuggets = nuggets_of_dataset(Path(config.nuggets), dataset, queries)
         return cls(config, dataset, queries, gates, criteria=criteria, nuggets=nuggets)

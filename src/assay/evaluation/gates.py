@@ -297,9 +297,10 @@ def figure_calibration(
     """
     if not config.judge:
         return None
-    from assay.answers import criteria, nuggets
+    from assay.answers import criteria
     from assay.answers.calibration import CalibrationStatus, calibration_status, read_calibrations
     from assay.answers.judge import correctness_prompts
+    from assay.evaluation.answers import nuggets
     from assay.llm.prompt import load_prompt
     from assay.llm.providers.opening import open_model
 

@@ -33,7 +33,7 @@ from assay.evaluation.answers.judging import (
     rate_answers,
     verdicts_by_judge,
 )
-from assay.evaluation.answers.nugget_scores import (
+from assay.evaluation.answers.nuggets import (
     NuggetFindings,
     Nuggets,
     nuggets_by_judge,

@@ -22,7 +22,7 @@ from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.answers.cases import cites_without_ids, logged_case
 from assay.evaluation.answers.evaluate import evaluate_answers
 from assay.evaluation.answers.judging import open_judge
-from assay.evaluation.answers.nugget_scores import nuggets_of_log
+from assay.evaluation.answers.nuggets import nuggets_of_log
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import (
     Gate,

@@ -1,15 +1,20 @@
-"""Which nuggets an answer states: by a judge in both orders, or by rules without a model.
+"""The facts, or nuggets, that answers should state: assigned by a judge or by rules, and scored.
 
 As in TREC's RAG track (Pradeep et al. 2024, "Initial nugget evaluation results for the TREC 2024
 RAG track with the AutoNuggetizer framework"): each nugget is supported, partly or not at all, and
 the shares of supported nuggets are the metrics.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from assay.answers.answer_metrics import Columns
+from assay.answers.case import AnswerCase
 from assay.answers.differences import differences
 from assay.answers.faithfulness import Held
-from assay.answers.judge import Judge, Judgment, ruled
+from assay.answers.judge import Judge, Judgment, UnreliableJudge, flip_rate, ruled, unreliable
 from assay.answers.judge_controls import (
     NEAR_MISSES,
     ControlPair,
@@ -18,13 +23,19 @@ from assay.answers.judge_controls import (
     control_pairs,
 )
 from assay.answers.outcome import taken_back
-from assay.answers.references import Nugget
+from assay.answers.references import Nugget, Reference, load_references, read_references
 from assay.answers.statements import CLAUSE, abstained
 from assay.answers.values import polarity
+from assay.data.dataset import Dataset, Query
+from assay.errors import DataError
+from assay.evaluation.answers.asking_again import CounterfactualRunner
+from assay.evaluation.gates import figure_calibration
 from assay.llm.prompt import delimited, delimiter_code, load_prompt, numbered
 from assay.metrics.answer_values import JudgeControls, NuggetAssignment
-from assay.net.gather import gather
-from assay.text import sentences, stems
+from assay.metrics.figures import NUGGET_METRICS
+from assay.net.gather import gather, gather_for
+from assay.run.answers import NuggetsReport
+from assay.text import normalize, sentences, stems, text_hash
 
 SUPPORT = ("NONE", "PARTIAL", "SUPPORT")
 PROMPT = "nugget_assignment"
@@ -33,6 +44,118 @@ BATCH = 10  # nuggets that a judge is asked about in one call
 # the key facts of the bundled notes: `tests/answers/test_nuggets.py` has the figures.
 SUPPORT_SHARE, PARTIAL_SHARE = 0.66, 0.33
 _MAX_ANSWER = 20_000
+BY_RULES = "rules: words and numbers, without a model"
+
+# The references that have facts, by query id.
+Nuggets = Mapping[str, Reference]
+
+
+def nuggets_of_dataset(path: Path, dataset: Dataset, queries: Sequence[Query]) -> Nuggets:
+    """From a file that was made for this data set; `DataError` if no query has a fact."""
+    known = {name: each for name, each in load_references(path, dataset).items() if each.facts}
+    if known.keys().isdisjoint(query.id for query in queries):
+        again = "extract some with: assay ground-truth --nuggets --resume"
+        raise DataError(f"none of {len(queries)} questions has a nugget; {again}", file=path)
+    return known
+
+
+def nuggets_of_log(path: Path, cases: Sequence[AnswerCase]) -> Nuggets:
+    """From a file whose questions are those of logged rows, found by their words or by id."""
+    known = [each for each in read_references(path) if each.facts]
+    by_words = {normalize(each.query): each for each in known if each.query}
+    by_id = {each.query_id: each for each in known if not each.query}
+    found = {
+        case.query_id: by_words.get(normalize(case.question)) or by_id.get(case.query_id)
+        for case in cases
+    }
+    if not any(found.values()):
+        raise DataError(f"none of its {len(known)} questions with nuggets is in the log", file=path)
+    return {query_id: each for query_id, each in found.items() if each is not None}
+
+
+@dataclass(frozen=True)
+class NuggetFindings:
+    """Each nugget with what the answer does with it, by query id, and all of them in words."""
+
+    assigned: Mapping[str, list[NuggetAssignment]]
+    report: NuggetsReport
+
+    def scores(self) -> Columns:
+        """The metrics; a question counts if it has facts, and for vital ones vital facts."""
+        rows = {query_id: nugget_scores(each) for query_id, each in self.assigned.items()}
+        return {
+            name: {query_id: row[name] for query_id, row in rows.items() if name in row}
+            for name in NUGGET_METRICS
+        }
+
+
+def _findings(
+    nuggets: Nuggets, judgments: Mapping[str, Sequence[Judgment]], by: str
+) -> NuggetFindings:
+    assigned = {
+        query_id: list(map(assignment, nuggets[query_id].facts, each))
+        for query_id, each in judgments.items()
+    }
+    every = [each for those in assigned.values() for each in those]
+    # Recall of other facts is another figure: runs are compared only where these are the same.
+    facts = (f"{name}\x1f{','.join(f.hash for f in each.facts)}" for name, each in nuggets.items())
+    report = NuggetsReport(
+        fingerprint=text_hash("".join(f"{each}\x1e" for each in facts)),
+        questions=len(assigned),
+        nuggets=len(every),
+        vital=sum(each.vital for each in every),
+        undecided=sum(each.support is None for each in every),
+        makers=dict(Counter(each.by for each in every).most_common()),
+        assigned_by=by,
+        flip_rate=flip_rate([each for those in judgments.values() for each in those]),
+    )
+    return NuggetFindings(assigned, report)
+
+
+def nuggets_by_rules(cases: Sequence[AnswerCase], nuggets: Nuggets) -> NuggetFindings:
+    """Assign every fact without a model."""
+    judgments = {
+        case.query_id: [
+            assign_by_rules(case.question, case.answer, fact.text)
+            for fact in nuggets[case.query_id].facts
+        ]
+        for case in cases
+        if case.query_id in nuggets
+    }
+    return _findings(nuggets, judgments, BY_RULES)
+
+
+async def nuggets_by_judge(
+    judge: Judge, cases: Sequence[AnswerCase], nuggets: Nuggets, asker: CounterfactualRunner
+) -> NuggetFindings:
+    """Have the judge assign every fact. Raises `UnreliableJudge` if it cannot be believed."""
+    settings = asker.config.judge_set
+    covered = [case for case in cases if case.query_id in nuggets]
+    facts = {
+        case.query_id: [fact.text for fact in nuggets[case.query_id].facts] for case in covered
+    }
+    # The first fact of each question is its own answer, and a wrong one to the others.
+    known = [(case.question, facts[case.query_id][0]) for case in covered]
+    controls = await ask_nugget_controls(judge, known, settings.controls)
+    if controls is not None and controls.failure:
+        raise UnreliableJudge(controls.failure)
+
+    async def assign(case: AnswerCase) -> list[Judgment]:
+        about = judge.about(case.query_id)
+        return await assign_by_judge(about, case.question, case.answer, facts[case.query_id])
+
+    found = await gather_for(covered, assign, "assigning nuggets", asker.progress)
+    if doubt := unreliable(
+        (each for those in found for each in those), "nuggets", settings.max_flips
+    ):
+        raise UnreliableJudge(doubt)
+    by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
+    judgments = {case.query_id: those for case, those in zip(covered, found, strict=True)}
+    findings = _findings(nuggets, judgments, by)
+    questions = {*(case.question for case in covered), *(each.query for each in nuggets.values())}
+    status = figure_calibration("nugget_recall", asker.config, questions)
+    more = {"controls": controls, "calibration": status.words if status else None}
+    return NuggetFindings(findings.assigned, findings.report.model_copy(update=more))
 
 
 def assignment(nugget: Nugget, judgment: Judgment) -> NuggetAssignment:
