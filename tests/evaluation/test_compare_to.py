@@ -132,7 +132,7 @@ def test_labels_that_changed_are_applied_to_both_runs(
 def test_a_question_set_that_grows_is_compared_on_what_both_asked(
     main: Run, tmp_path: Path
 ) -> None:
-    options: dict[str, Any] = {"compare_to": "main", "fail_on_regression": True, "out": tmp_path}
+    options: dict[str, Any] = {"compare_to": main, "fail_on_regression": True, "out": tmp_path}
     of = "on 40 of 41 queries"
     for right, said in ((38, f"compared {of}"), (20, f"against {main.name} {of}")):
         run = evaluate(right_below(right), tiny_dataset(41), **options)

@@ -86,10 +86,6 @@ def test_all_documents_of_a_small_data_set_are_no_sign(dataset: Dataset, tmp_pat
         (lambda query, top_k: ["d1", "d2"], "all 60 answers are the same list of documents: "),
         (lambda query, top_k: [f"x{number(query)}"] * 2, "all returned ids are unknown to 'tiny'"),
         (
-            lambda query, top_k: [each + " " * (number(query) % 2) for each in right(query, top_k)],
-            "60 returned ids, unknown to 'tiny', such as 'd1 ', scored nothing: some",
-        ),
-        (
             lambda query, top_k: right(query, top_k)[:1],
             "every answer has exactly 1 document, top_k is 2: ",
         ),

@@ -73,7 +73,6 @@ def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"gates": "poisoned<=0.05"}, "--poison"),
-        ({"gates": "poisoned_override<=0", "poison": "false_fact"}, "--poison"),
         ({"poison": ["all", "rumor"]}, "'rumor'"),
     ],
 )
