@@ -104,7 +104,8 @@ def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServ
 def test_a_calibrated_judge_passes_and_its_agreement_is_told(server: ModelServer) -> None:
     write_labels()
     assert calibrate().exit_code == 0
-    run = evaluate(judge_set={"calibration": "c.jsonl", "require_calibrated": True})
+    one_vote = {"votes": 1}  # as many in the other order
+    run = evaluate(judge_set={"calibration": "c.jsonl", "require_calibrated": True, **one_vote})
     (gate,) = run.report.gates
     assert gate.passed
     assert gate.note == (

@@ -172,6 +172,18 @@ def test_a_gate_on_answers_needs_what_decides_them(
         Evaluation.plan(config, data)
 
 
+@pytest.mark.parametrize("gate", ["pass^3>=0.5", "pass@3>=0.5"])
+def test_a_gate_on_trials_names_as_many_as_there_are(gate: str) -> None:
+    config = RunConfig(target="t", gates=(gate,), answers=True, repeat=3)
+    assert Evaluation.plan(config, dataset_with_answers()).gates[0].search
+    with pytest.raises(UsageError, match="--answers and --repeat N"):
+        Evaluation.plan(replace(config, repeat=4), dataset_with_answers())
+
+
+def test_a_gate_on_searches_that_were_not_recorded_fails() -> None:
+    assert not check_gate(parse_gate("evidence_recall>=0.5", 5), report()).passed
+
+
 def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None:
     config = RunConfig(target="t", gates=("correctness>=0.5",), answers=True)
     few = dataset_with_answers(1, 3)
