@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Literal, TypeVar, cast
 
-from assay.answers.statements import abstained, claims, refers_on, statements
+from assay.answers.statements import abstained, claims, is_heading, refers_on, statements
 from assay.data.dataset import Document, ReferenceAnswer
 from assay.llm.passages import ContextChunk
 from assay.text import detect_language, normalize
@@ -134,7 +134,8 @@ class AnswerCase:
     @cached_property
     def claims(self) -> list[str]:
         """The statements that a source has to support."""
-        return claims(self.statements)
+        found = claims(self.statements)
+        return [each for each in found if not is_heading(each)] or found
 
     @cached_property
     def known(self) -> str:

@@ -33,7 +33,7 @@ from assay.answers.outcome import (
     states_expected,
     taken_back,
 )
-from assay.answers.statements import CLAUSE, PLACE_MARK, TALK, without_label
+from assay.answers.statements import CLAUSE, PLACE_MARK, TALK, is_talk, without_label
 from assay.answers.values import content, is_in, values
 from assay.extras import load_plugin
 from assay.metrics.answer_values import AnswerFinding
@@ -398,7 +398,7 @@ def _repeats_itself(case: AnswerCase) -> str | None:
 def _cut_off(case: AnswerCase) -> str | None:
     """No end mark after other sentences of the line, or after a word that cannot end."""
     # A letter alone claims nothing: it is the start of a sentence.
-    ends = (each for each in reversed(case.statements) if len(each) < 3 or each in case.claims)
+    ends = (each for each in reversed(case.statements) if len(each) < 3 or not is_talk(each))
     said = next(ends, ".")
     if not said[-1].isalnum() and said[-1] not in ",;-":
         return None
@@ -510,8 +510,6 @@ class _Run:
             foreign = held.foreign(claim, figures)
             if held.words.issuperset(words(claim)) or (claim in self._boilerplate and not foreign):
                 continue
-            if len(content(claim)) < 4 and not values(claim) and claim[-1] not in ".;:":
-                continue  # a heading, the name of a row, or "Have a nice day!"
             names = [value for value in values(claim) if value.kind == "name"]
             foreign += [name for name in names if not held.words & {*words(name.text)}]
             if foreign:

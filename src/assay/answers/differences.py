@@ -138,7 +138,7 @@ class SentenceIndex:
                 for other in others
                 if not is_in(other, said)
                 and same_unit(other.unit, value.unit)
-                and (bare or bool(other.unit) == bool(value.unit))
+                and (bool(other.unit) == bool(value.unit) or (bare and not value.unit))
             ]
             if not free or is_in(value, right):
                 continue

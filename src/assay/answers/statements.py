@@ -27,7 +27,8 @@ _TALK_WORDS = """hello hi hey dear customer thank thanks welcome great good ques
 TALK = frozenset(map(stem, _TALK_WORDS.split()))
 _COURTESY = re.compile(
     r"\b(?:let (?:me|us) know|feel free|hesitate to|thank(?:s| you) for|(?:best|kind) regards|"
-    r"(?:please|should|can) contact|(?:not|no) \w+ advice|subject to change|(?:may|might) change|"
+    r"(?:please|should|can) (?:contact|check|verify|consult)|(?:not|no) \w+ advice|"
+    r"subject to change|(?:may|might) change|"
     r"dear \w+,|your team|here(?:'s| is) what|for more (?:details|information)|"
     r"(?:able to|can) help)"
 )
@@ -93,6 +94,15 @@ def is_talk(sentence: str) -> bool:
     stated = sentence.rpartition(":")[2]
     talks = bool(_COURTESY.search(normalize(sentence))) or content(stated) <= TALK
     return talks and all(value.kind == "name" for value in values(sentence))
+
+
+def is_heading(sentence: str) -> bool:
+    """Whether a few words without an end mark name what follows: a title, a row; or wish well.
+
+    >>> is_heading("Opening hours"), is_heading("Have a nice day!"), is_heading("Dogs may enter.")
+    (True, True, False)
+    """
+    return len(content(sentence)) < 4 and not values(sentence) and sentence[-1] not in ".;:"
 
 
 def without_label(sentence: str, known: Container[str]) -> str:
@@ -163,7 +173,9 @@ def _refuses(said: Sequence[str]) -> bool:
     )
     # "The rules do not mention it", whatever the rules are called. "No price is mentioned."
     within = {stems[n] for n in range(len(said)) if "in" in said[max(0, n - 3) : n]}
-    lacks = "there" in said and denials and not within.isdisjoint(_REFUSALS[1][0])
+    # "There is no date in the documents." "The date is not in the documents."
+    absent = any("there" in said or said[n + 1 : n + 2] == ["in"] for n in denials)
+    lacks = absent and not within.isdisjoint(_REFUSALS[1][0])
     return tells or bool(lacks) or not _SAYING.isdisjoint(denied)
 
 
