@@ -94,8 +94,7 @@ def _finding(result: CheckResult, *, complete: bool) -> "Iterator[RenderableType
     """What is wrong and what helps; `complete` adds the rule and the command."""
     style = "bold red" if result.verdict is CheckVerdict.FAIL else "yellow"
     yield Text.assemble((f"{result.verdict:<4}", style), f"  {result.level:<6}  {result.name}")
-    code = f" (the agent's error code: {result.error_code})" if result.error_code else ""
-    lines = [f"seen: {result.detail}{code}"]
+    lines = [f"seen: {result.detail}"]
     if complete:
         lines.insert(0, f"{result.rule} ({result.contract})")
     if result.remedy:

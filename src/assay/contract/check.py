@@ -44,8 +44,8 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found; `contract` is where the rule is written, `error_code` the agent's own,
-    and `repeat` a command that shows the finding again.
+    """What one check found; `contract` is where the rule is written, and `repeat` a command that
+    shows the finding again.
     """
 
     name: str
@@ -55,7 +55,6 @@ class CheckResult:
     contract: str
     detail: str = ""
     remedy: str = ""
-    error_code: str = ""
     repeat: str = ""
 
 
@@ -132,9 +131,6 @@ async def check_agent(
         # An agent that does not answer /health would make every other request wait as well.
         if health.status is None:
             reason = f"{health.failure}; is the agent running at this address?"
-            if health.timed_out:
-                waited = f"{health.seconds:.0f} s"
-                reason = f"it accepts connections, but GET /health got no answer in {waited}"
             return TargetReport(shown, task_type, unreachable=reason)
         seen = await prober.observe(health)
     if all(run.status in (401, 403) for run in seen.run.values()):
@@ -165,13 +161,13 @@ def apply_rule(
         detail = f"{answer.sent.fault}: {detail}"
     if len(found) > 1:
         detail += f" ({len(found)} of {len(answers)} responses)"
+    # By their order in the class: the members are strings, which compare by letters.
     levels = list(RuleLevel)
     return result(
         CheckVerdict.FAIL if levels.index(rule.level) <= levels.index(level) else CheckVerdict.WARN,
         # Names that an agent chose reach terminals, XML and build servers from here.
         detail=printable(detail[:_MAX_DETAIL]),
         remedy=rule.fix,
-        error_code=answer.error_code,
         repeat=printable(command(answer)),
     )
 

@@ -99,13 +99,8 @@ async def run_stream(
             raise too_large(MAX_BYTES) from None
         except httpx.RemoteProtocolError:
             pass  # cut off: below
-    clean = reader.close()
-    what = f"ended after {count} events without a terminal one"
-    if not clean:
-        what += " (it was cut off inside an event)"
-    elif not count and reader.problems:
-        what = f"has no events: {'; '.join(reader.problems)}"
-    raise _protocol(f"the stream {what}")
+    cut = "" if reader.close() else " (it was cut off inside an event)"
+    raise _protocol(f"the stream ended after {count} events without a terminal one{cut}")
 
 
 @asynccontextmanager
@@ -115,6 +110,7 @@ async def _post(
     """The response of content type `expected`, still unread. Raises `AgentFailure`."""
     headers = {
         "Content-Type": "application/json",
+        # Headers are ASCII, and an id of the contract may be any text.
         "X-Request-ID": request.request_id.encode("ascii", "backslashreplace").decode(),
     }
     url, content = f"{base}/agents/run/{way}", request.to_wire()
@@ -205,6 +201,7 @@ def parse_response(body: Mapping[str, Any]) -> AgentRunResponse:
 
 
 def _check_echo(response: AgentRunResponse, request: AgentRunRequest) -> AgentRunResponse:
+    # The answer to another request, from a cache or a mixed-up queue, would count for this one.
     for name in ("request_id", "task_type"):
         found = getattr(response, name)
         if found is not None and found != getattr(request, name):

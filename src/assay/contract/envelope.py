@@ -270,6 +270,7 @@ def chunk_id(doc_id: str, index: int) -> str:
 def split_chunk_id(text: str) -> tuple[str, int]:
     """The document and the index. Any other text is taken for a document of one chunk."""
     doc_id, mark, index = text.rpartition(_CHUNK_SEPARATOR)
+    # To `isdigit` alone, ² is a digit as well, which `int` refuses.
     if mark and doc_id and index.isascii() and index.isdigit():
         return doc_id, int(index)
     return text, 0

@@ -6,7 +6,6 @@ many rules and a rule never waits for the network.
 
 import asyncio
 import math
-import re
 import secrets
 import shlex
 import string
@@ -31,8 +30,6 @@ MAX_BODY_BYTES = 4_000_000
 
 # The rest is bounded as a whole, by the seconds that an exchange may take.
 _TIMEOUT = httpx.Timeout(None, connect=5.0)
-# An agent's own code is an identifier; anything else in its place may be text of the inputs.
-_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +152,6 @@ class Exchange:
         if self.json is not None:
             return success_of(self.json) is True
         return any(success_of(data) is True for _, data in self.events.objects)
-
-    @property
-    def error_code(self) -> str:
-        """The agent's own code for what went wrong, empty if it gave none."""
-        error = self.fields.get("error")
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(code, str) and _CODE.fullmatch(code):
-            return "" if code.encode() in self.sent.content else code
-        return ""
 
 
 async def record_exchange(

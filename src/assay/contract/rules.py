@@ -25,7 +25,6 @@ from pydantic import ValidationError
 from assay.contract.client import TERMINAL_EVENTS, indicators_of, outputs_of, success_of
 from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse, ErrorCode, field_problems
 from assay.contract.probes import AgentObservation, Exchange, endpoint_missing
-from assay.errors import GATEWAY_ERRORS, RATE_LIMITED
 
 
 class RuleLevel(StrEnum):
@@ -105,12 +104,8 @@ def ready_ok(answer: Exchange, _seen: AgentObservation) -> str | None:
 
     Answer 200 {"status": "ready"} when the agent can work, 503 "degraded" before.
     """
-    status = (answer.json or {}).get("status")
-    if status == "degraded":
-        return "the agent reports that it is degraded, which may cause other rules to fail"
-    if status == "ready" and answer.succeeded:
-        return None
-    return f'{answer.outcome}, and the status is not "ready"'
+    is_ready = answer.succeeded and (answer.json or {}).get("status") == "ready"
+    return None if is_ready else f'{answer.outcome}, or the status is not "ready"'
 
 
 # --- valid sync requests --------------------------------------------------------------------------
@@ -129,14 +124,9 @@ def answered(answer: Exchange, _seen: AgentObservation) -> str | None:
         return None if answer.events.names else "the stream has no events"
     if answer.succeeded:
         return answer.failure if answer.timed_out else None
+    hint = "its log has the cause; if the sample inputs do not suit it, pass others with --inputs"
     if endpoint_missing(answer):
         hint = "there is no agent at this path; check the base address"
-    elif answer.status in (RATE_LIMITED, *GATEWAY_ERRORS):
-        hint = "the agent or its gateway is busy or not up; check again when it is"
-    elif answer.status >= 500:
-        hint = "the agent crashed on a valid request; its log has the cause"
-    else:
-        hint = "if the sample inputs do not suit the agent, pass others with --inputs"
     path = "/agents/run/" + answer.sent.url.rpartition("/")[2]
     return f"POST {path} got HTTP {answer.status} for a valid request: {hint}"
 
@@ -197,9 +187,7 @@ def success_reported(answer: Exchange, _seen: AgentObservation) -> str | None:
     """
     if _indicates_success(answer):
         return None
-    if success_of(answer.fields) is False:
-        return "the agent reports that the run failed; other inputs may suit it: pass --inputs"
-    return "no success indicator says that the run succeeded"
+    return "no success indicator says that the run succeeded; other inputs may suit it (--inputs)"
 
 
 def _indicates_success(answer: Exchange) -> bool:
@@ -518,6 +506,7 @@ def no_echo(answer: Exchange, seen: AgentObservation) -> str | None:
 def is_echoed(secret: str, answer: Exchange) -> bool:
     """Whether headers or body repeat a long part of `secret`, random lower-case letters."""
     text = (answer.headers + b"\n" + answer.body).decode(errors="replace").lower()
+    # Error pages escape what they quote, and redirects carry it in an address.
     unescaped = html.unescape(unquote_plus(text))
     last = len(secret) - _ECHO_LETTERS
     parts = [secret[start : start + _ECHO_LETTERS] for start in range(last + 1)]

@@ -135,7 +135,7 @@ class Execution:
             return self._result(response, started)
         except asyncio.CancelledError:
             if not self._stopping:
-                raise
+                raise  # the caller has gone: nobody is left to answer
             failure = TaskError(ErrorCode.TASK_FAILED, "the agent is shutting down")
         except TaskError as error:
             failure = error
@@ -303,6 +303,7 @@ class _Endpoints:
         run = await self._start(http)
         if isinstance(run, Response):
             return run
+        # A client that leaves cancels no handler: without this, its run would go on for nobody.
         gone = asyncio.create_task(_disconnected(http.receive))
         try:
             await asyncio.wait({run.task, gone}, return_when=asyncio.FIRST_COMPLETED)
