@@ -50,7 +50,6 @@ async def test_the_same_again_changes_nothing(agents: Agents, tmp_path: Path) ->
     before = file.stat()
     again = await agents.run("RAG_INGEST", inputs(TEA))
     assert again["outputs"]["ingestedCount"] == 1
-    assert again["provenance"] == {"chunks_added": 0, "chunks_changed": 0, "chunks_removed": 0}
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert sorted(await found(agents, "steeped brewed")) == ["beer__chunk_0", "tea__chunk_0"]
 
@@ -60,8 +59,7 @@ async def test_a_changed_document_replaces_its_chunks_and_leaves_others(agents: 
     config = {"chunkSize": 100, "chunkOverlap": 0}
     first = await agents.outputs("RAG_INGEST", inputs(long, BEER, chunkConfig=config))
     assert first["chunkCount"] > 5
-    changed = await agents.run("RAG_INGEST", inputs(TEA))
-    assert changed["provenance"]["chunks_removed"] == first["chunkCount"] - 2
+    await agents.outputs("RAG_INGEST", inputs(TEA))
     assert sorted(await found(agents, "steeped brewed")) == ["beer__chunk_0", "tea__chunk_0"]
 
 

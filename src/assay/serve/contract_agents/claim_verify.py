@@ -112,6 +112,7 @@ def _quotes(text: str) -> Iterator[tuple[str, bool]]:
 def _shared(claim: str, quote: str) -> float:
     """The share of the claim's content words that the quote has in the same order."""
     said, there = _content_stems(claim), _content_stems(quote)
+    # `autojunk` would skip words that are frequent in a quote of 200 words or more.
     blocks = SequenceMatcher(None, said, there, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks) / len(said) if said else 0.0
 

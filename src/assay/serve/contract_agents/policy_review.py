@@ -54,6 +54,7 @@ async def review_policy(request: AgentRunRequest, report: ReportProgress) -> Age
         reasons.append(f"found in the inputs: {', '.join(kinds)}")
     if not named:
         reasons.insert(0, "inputs.resource_id is missing, and what has no name is not allowed")
+    # Where no rule applies, nothing says that the risk is low.
     levels = [rule["risk_level"] for rule in applied]
     outputs = {
         "resource_id": named or "unnamed",
@@ -82,6 +83,7 @@ def _texts(value: Any, label: str = "") -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _texts(item, label)
+    # Numbers too: a caller may send the number of a record as one.
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield f"{label}: {value}" if label else str(value)
 

@@ -152,8 +152,8 @@ class KnowledgeBases:
 
     def replace_documents(
         self, name: str, doc_ids: Collection[str], chunks: Sequence[Document]
-    ) -> dict[str, int]:
-        """Replace the documents named by `doc_ids` with `chunks`, and count the changes. Blocks."""
+    ) -> None:
+        """Replace the documents named by `doc_ids` with `chunks`. Blocks."""
         path = self._path(name)
         make_private_folder(path.parent)
         with FileLock(path.with_suffix(".lock")):
@@ -168,12 +168,6 @@ class KnowledgeBases:
                     for x in after.values()
                 )
                 atomic_write(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
-        shared = before.keys() & after.keys()
-        return {
-            "chunks_added": len(after.keys() - before.keys()),
-            "chunks_changed": sum(before[name] != after[name] for name in shared),
-            "chunks_removed": len(before.keys() - after.keys()),
-        }
 
     def _path(self, name: str) -> Path:
         return self._folder() / f"{name}.jsonl"
@@ -187,6 +181,7 @@ class KnowledgeBases:
                 found = path.stat()
             except FileNotFoundError:
                 return None
+            # A write renames a new file: its inode tells even two writes in one tick of the clock.
             version = (found.st_ino, found.st_mtime_ns, found.st_size)
             known, retrieval = self._open.pop(name, (None, None))
             if retrieval is None or known != version:
@@ -320,14 +315,12 @@ async def rag_ingest(
         raise TaskError(ErrorCode.VALIDATION_ERROR, problem)
     taken, chunks, errors = await asyncio.to_thread(_cut, inputs)
     report("cut", percent=50, documents=len(taken), chunks=len(chunks))
-    changes: dict[str, int] = {}
     warnings = ["inputs.documents is empty: nothing was written"] if not taken else []
     if errors:
         warnings.append(f"{len(errors)} documents were left out; outputs.errors says why")
     if taken:
-        changes = await asyncio.to_thread(
-            knowledge.replace_documents, inputs.knowledge_base, taken, chunks
-        )
+        base = inputs.knowledge_base
+        await asyncio.to_thread(knowledge.replace_documents, base, taken, chunks)
     report("written", percent=100, chunks=len(chunks))
     chunk_ids = [chunk.id for chunk in chunks]
     return succeeded(
@@ -342,7 +335,6 @@ async def rag_ingest(
         },
         status="degraded" if errors else "ok",
         artifacts=chunk_ids,
-        provenance=changes,
         warnings=warnings,
     )
 
@@ -424,6 +416,7 @@ async def lit_retrieval(
             report("database searched", percent=60, papers=len(found[base.name]))
     if not found:
         raise TaskError(ErrorCode.TASK_FAILED, "; ".join(dict.fromkeys(warnings)))
+    # In turns: scores from collections with other word frequencies cannot be compared.
     merged = [paper for paper in chain(*zip_longest(*found.values())) if paper is not None]
     merged = merged[: inputs.max_results]
     texts = (f"{paper.get('title', '')}{paper.get('abstract', '')}" for paper in merged)
