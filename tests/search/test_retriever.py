@@ -16,7 +16,6 @@ from assay.search.bm25 import QUERY_CHARACTERS
 from assay.search.index import open_retriever
 from assay.search.retriever import (
     LEXICAL_WEIGHT,
-    LearnedRanking,
     Retriever,
     fuse,
     rocchio_feedback,
@@ -29,13 +28,15 @@ IDS = [document.id for document in DOCUMENTS]
 class FixedRanker:
     """The last document first for every query; it knows nothing of tea, and little of soup."""
 
-    def rank(self, query_text: str, query_vector: Any, top_k: int) -> LearnedRanking:
+    def rank(
+        self, query_text: str, query_vector: Any, top_k: int
+    ) -> tuple[dict[int, float], float]:
         assert query_text
         assert query_vector.shape == (512,)
         if query_text == "green tea":
-            return LearnedRanking({}, 0.0)
+            return {}, 0.0
         found = {place: place / 5 for place in list(reversed(range(len(IDS))))[:top_k]}
-        return LearnedRanking(found, 0.25 if query_text == "onion soup" else 1.0)
+        return found, 0.25 if query_text == "onion soup" else 1.0
 
 
 @pytest.fixture(scope="module", params=ENGINES)

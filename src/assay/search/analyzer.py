@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import chain, islice
-from typing import TypeVar
 
 from assay.data.dataset import Document
 from assay.errors import UsageError, did_you_mean
@@ -58,7 +57,6 @@ _RUN_OR_WORD = re.compile(
 )
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _WORDS_KEPT = 500_000
-_Value = TypeVar("_Value", str, int)
 _NO_TERM = -1
 
 
@@ -112,11 +110,13 @@ class Analyzer:
         self._ascii = DEFAULT_LANGUAGE if language in _NOT_LATIN else language
         known = (FUNCTION_WORDS.get(one, "").split() for one in (language, self._ascii))
         self._stop = frozenset(chain.from_iterable(known))
-        self._stems, self._hashes = _Memo(self._stem_word), _Memo(self._hash_word)
+        # A corpus repeats most of its words, and a stemmer takes longer than a look-up.
+        self._stem = lru_cache(_WORDS_KEPT)(self._stem_word)
+        self._hash = lru_cache(_WORDS_KEPT)(self._hash_word)
 
     def terms(self, text: str) -> list[str]:
         """The terms of a query or a passage, in order: folded, without stop words, stemmed."""
-        return [stem for stem in map(self._stems.__getitem__, _words(text, alone=False)) if stem]
+        return [stem for stem in map(self._stem, _words(text, alone=False)) if stem]
 
     def count(self, text: str) -> Counter[int]:
         """How often a document has each term, by its hash in a sparse vector.
@@ -130,11 +130,12 @@ class Analyzer:
         return self._count(_words(text, alone=False))
 
     def _count(self, words: Sequence[str]) -> Counter[int]:
-        counts = Counter(map(self._hashes.__getitem__, words))
+        counts = Counter(map(self._hash, words))
         counts.pop(_NO_TERM, None)
         return counts
 
     def _hash_word(self, word: str) -> int:
+        # In 32 bits words rarely share a hash, and postings are arrays of integers, not of words.
         stem = self._stem_word(word)
         return zlib.crc32(stem.encode()) if stem else _NO_TERM
 
@@ -150,20 +151,6 @@ class Analyzer:
         with _stemming:
             stem = _stemmer(language)(_unaccented(word) if english else word)
         return stem if english else _unaccented(stem)
-
-
-class _Memo(dict[str, _Value]):
-    """What was computed of each word: a corpus repeats most of its words."""
-
-    def __init__(self, compute: Callable[[str], _Value]) -> None:
-        self._compute: Callable[[str], _Value] = compute
-
-    def __missing__(self, word: str) -> _Value:
-        if len(self) > _WORDS_KEPT:
-            self.clear()
-        found = self._compute(word)
-        self[word] = found
-        return found
 
 
 _stemming = threading.Lock()  # PyStemmer is not safe for threads

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -42,15 +42,6 @@ FEEDBACK_POWER = 3
 _Key = TypeVar("_Key", str, int)
 # The documents that meet a filter; None without one.
 _Allowed = Collection[str] | None
-
-
-class LearnedRanking(NamedTuple):
-    """Documents by their places in the index, best first, with scores from 0 to 1. `trust`: how far
-    the query is like those that it learned from; the rest is the zero-shot ranking's weight.
-    """
-
-    scores: Mapping[int, float]
-    trust: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +199,17 @@ class Retriever:
         if self.ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
         ids, index = self._words.ids, self._vectors
-        found = self.ranker.rank(text, vector, MAX_TOP_K if allowed is None else len(ids))
+        most = MAX_TOP_K if allowed is None else len(ids)
+        learned, trust = self.ranker.rank(text, vector, most)
         vector = index.manifest.metric.apply(vector)
-        if found.trust <= 0:
+        if trust <= 0:
             return self._hybrid(text, vector, top_k, allowed)
-        scores = {ids[place]: score for place, score in found.scores.items()}
+        scores = {ids[place]: score for place, score in learned.items()}
         order = [doc_id for doc_id in scores if allowed is None or doc_id in allowed][:MAX_TOP_K]
         signals = _ranks(order, tuned=order)
-        if found.trust < 1:
+        if trust < 1:
             untuned = self._hybrid(text, vector, MAX_TOP_K, allowed)
-            scores = blend(order, untuned.order, found.trust)
+            scores = blend(order, untuned.order, trust)
             for doc_id in scores:
                 by_hybrid = untuned.signals.get(doc_id, {})
                 signals[doc_id] = signals.get(doc_id, {}) | by_hybrid
@@ -299,6 +291,7 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
 
 def blend(trusted: Sequence[_Key], other: Sequence[_Key], trust: float) -> dict[_Key, float]:
     """Reciprocal ranks in two rankings, the first with a weight of `trust`, from 0 to 1."""
+    # By ranks: the scores of trees and of a fusion have no scale in common.
     scores = {one: trust / rank for rank, one in enumerate(trusted, 1)}
     for rank, one in enumerate(other, 1):
         scores[one] = scores.get(one, 0.0) + (1 - trust) / rank

@@ -16,8 +16,7 @@ from assay.search.tuning.tune import fit
 
 def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> dict[int, float]:
     query = data.judged("dev")[0]
-    found = ranker.rank(data.queries[query].text, data.query_vectors[query], top_k)
-    return dict(found.scores)
+    return ranker.rank(data.queries[query].text, data.query_vectors[query], top_k)[0]
 
 
 @pytest.mark.parametrize(("top_k", "number"), [(1, 1), (100, 100), (240, 240), (10_000, 240)])
@@ -34,7 +33,7 @@ def test_documents_come_best_first_as_many_as_asked_for(
 @pytest.mark.parametrize("text", ["", "   ", "the of and", "未知の質問", "word " * 30_000])
 def test_any_text_can_be_asked(ranker: TunedRanker, data: TuningData, text: str) -> None:
     vector = np.zeros(data.query_vectors.shape[1], np.float32)
-    assert len(ranker.rank(text, vector, 10).scores) == 10
+    assert len(ranker.rank(text, vector, 10)[0]) == 10
 
 
 def test_a_tuned_model_is_opened_without_what_learned_it() -> None:

@@ -144,7 +144,7 @@ def test_trees_for_a_fold_learn_from_no_pair_with_its_queries(data: TuningData) 
         spoiled.append(replace(taught, overlap=np.where(hidden, 1, taught.overlap)))
     spoiled[0] = replace(spoiled[0], overlap=np.ones_like(spoiled[0].overlap))
     trees, clean = (overlap_trees(some, 0, unseen=some[0]) for some in (spoiled, by_fold))
-    for one, other in zip(trees.sets, clean.sets, strict=True):
+    for one, other in zip(trees, clean, strict=True):
         assert one.model_to_string() == other.model_to_string()
 
 

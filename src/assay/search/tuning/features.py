@@ -48,24 +48,6 @@ def products(rows: Mapping[str, Floats], matrix: Sparse) -> dict[str, Floats]:
     return dict(zip(rows, parts, strict=True))
 
 
-# The entries of a row up to which numpy is quicker than scipy.
-_NUMPY_BELOW = 100
-
-
-def product(rows: Sparse, matrix: Sparse) -> Floats:
-    """The product with its zeros; of a single row without going through the matrix twice."""
-    if rows.shape[0] > 1:
-        return dense(rows @ matrix)
-    if len(rows.indices) > _NUMPY_BELOW:
-        return np.asarray(matrix[rows.indices].T @ rows.data, np.float32)[None, :]
-    starts, ends = matrix.indptr[rows.indices], matrix.indptr[rows.indices + 1]
-    lengths = ends - starts
-    places = np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
-    values = matrix.data[places] * np.repeat(rows.data, lengths)
-    found = np.bincount(matrix.indices[places], values, minlength=matrix.shape[1])
-    return found.astype(np.float32)[None, :]
-
-
 def dense(matrix: Any) -> Floats:
     """The matrix with its zeros."""
     return np.asarray(matrix.toarray(), np.float32)
@@ -327,7 +309,7 @@ def compare_content(corpus: CorpusFeatures, questions: QueryFeatures) -> dict[st
     """Score every document for every query by words and by vectors; `hybrid` is the zero-shot
     ranking that a tuned one has to beat.
     """
-    body, title = np.split(product(questions.stems, corpus.words), 2, axis=1)
+    body, title = np.split(dense(questions.stems @ corpus.words), 2, axis=1)
     meaning = np.asarray(questions.vectors @ corpus.vectors.T, np.float32)
     hybrid = LEXICAL_SHARE * min_max(body) + (1 - LEXICAL_SHARE) * min_max(meaning)
     return {"body": body, "title": title, "meaning": meaning, "hybrid": hybrid}

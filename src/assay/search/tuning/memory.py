@@ -19,7 +19,6 @@ from assay.search.tuning.features import (
     fourth_power,
     lengths_of,
     min_max,
-    product,
     scaled_rows,
     sparse_rows,
     sums,
@@ -235,7 +234,7 @@ def remember(
     for start in range(0, len(questions), size):
         some = questions.take(np.arange(start, min(start + size, len(questions))))
         hybrid = compare_content(corpus, some)["hybrid"]
-        found = bundles.mean(hybrid), bundles.best(hybrid), product(some.stems, text)
+        found = bundles.mean(hybrid), bundles.best(hybrid), dense(some.stems @ text)
         parts.append(profile(*found))
     profiles = sparse.vstack(parts).tocsr()
     alike = likeness(

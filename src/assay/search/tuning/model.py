@@ -4,6 +4,7 @@ import hashlib
 import io
 import zipfile
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -14,7 +15,6 @@ from pydantic import TypeAdapter
 
 from assay.errors import SearchError
 from assay.files import atomic_write, read_file
-from assay.search.retriever import LearnedRanking
 from assay.search.tuning.features import CorpusFeatures, Floats, QueryEncoder, Sparse
 from assay.search.tuning.memory import Memory
 from assay.search.tuning.signals import PAGE, first_pass, second_pass
@@ -43,12 +43,15 @@ class TunedRanker:
     ranking_trees: TreeGraph
     gate: FamiliarityGate
 
-    def rank(self, text: str, vector: Floats, top_k: int = 10) -> LearnedRanking:
-        """Best first."""
+    def rank(self, text: str, vector: Floats, top_k: int = 10) -> tuple[dict[int, float], float]:
+        """Documents by their places in the index, best first, with scores from 0 to 1; and how far
+        the query is like the judged ones, where the rest is the zero-shot ranking's weight.
+        """
         top_k = min(top_k, len(self.corpus.vectors))
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
-        (candidates,) = second_pass(self.memory, first, self._overlap, top_k)
+        predict = partial(self.overlap_trees.predict, best=PREDICTED)
+        (candidates,) = second_pass(self.memory, first, predict, top_k)
         # As many bundles as hold twice what is asked for, which is more if filters follow.
         sizes = candidates.sizes
         best = max(1, int(2 * max(PAGE, top_k) * len(sizes) / sizes.sum()))
@@ -65,10 +68,7 @@ class TunedRanker:
         # same hair however many are asked for.
         values = values * 0.999 + 1 / np.arange(1, len(documents) + 1) * 0.001
         found = dict(zip(documents.tolist(), values.tolist(), strict=True))
-        return LearnedRanking(found, self.gate.trust(candidates, documents[0]))
-
-    def _overlap(self, features: Floats) -> Floats:
-        return self.overlap_trees.predict(features, PREDICTED)
+        return found, self.gate.trust(candidates, documents[0])
 
 
 def save_model(ranker: TunedRanker, path: Path) -> None:

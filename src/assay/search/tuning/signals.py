@@ -24,7 +24,6 @@ from assay.search.tuning.features import (
     dense,
     fourth_power,
     min_max,
-    product,
     products,
     sort_keys,
     sums,
@@ -69,9 +68,9 @@ def first_pass(corpus: CorpusFeatures, memory: Memory, questions: QueryFeatures)
 def _likenesses(memory: Memory, questions: QueryFeatures, profiles: Sparse) -> Signals:
     found = {
         "meaning": np.asarray(questions.vectors @ memory.vectors.T, np.float32),
-        "words": product(questions.words, memory.words),
-        "grams": product(questions.grams, memory.grams),
-        "profiles": product(profiles, memory.profiles),
+        "words": dense(questions.words @ memory.words),
+        "grams": dense(questions.grams @ memory.grams),
+        "profiles": dense(profiles @ memory.profiles),
     }
     found["share"] = memory.shares(likeness(**found))
     return found
@@ -87,7 +86,7 @@ def _content_signals(
     for name, highest in zip(scores, best, strict=True):
         found[f"{name}_best"] = highest
         found[f"{name}_mean"] = means[name]
-    written = product(questions.stems, memory.texts)
+    written = dense(questions.stems @ memory.texts)
     found |= dict(zip(TEXTS, np.split(written, len(TEXTS), axis=1), strict=True))
     # The product with a mean is the mean of the products.
     found["centres"] = found["meaning_mean"] / memory.mean_lengths

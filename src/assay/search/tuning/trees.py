@@ -7,7 +7,7 @@ then imports neither. The same seed gives the same trees on every run.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,7 @@ _INPUT = "features"
 _ALWAYS: dict[str, object] = {
     "verbose": -1,
     "deterministic": True,
+    # Else LightGBM times two ways of counting and takes the quicker, which differs between runs.
     "force_row_wise": True,
     "bagging_freq": 1,
     "max_bin": 63,
@@ -62,16 +63,14 @@ _RANKING: dict[str, object] = {
 }
 
 
-@dataclass(frozen=True)
-class TreeSets:
-    """Sets of trees that learned the same with other seeds."""
+# Sets of trees that learned the same with other seeds.
+TreeSets: TypeAlias = "tuple[lightgbm.Booster, ...]"
 
-    sets: "tuple[lightgbm.Booster, ...]"
 
-    def predict(self, features: Floats, trees: int = -1) -> Floats:
-        """The mean of what the first `trees` trees of each set say; all of them for -1."""
-        found = [one.predict(features, 0, trees, num_threads=THREADS) for one in self.sets]
-        return np.asarray(np.mean(found, axis=0), np.float32)
+def mean_prediction(sets: TreeSets, features: Floats, trees: int = -1) -> Floats:
+    """The mean of what the first `trees` trees of each set say; all of them for -1."""
+    found = [one.predict(features, 0, trees, num_threads=THREADS) for one in sets]
+    return np.asarray(np.mean(found, axis=0), np.float32)
 
 
 def learn_overlap(features: Floats, target: Floats, seed: int) -> TreeSets:
@@ -81,9 +80,7 @@ def learn_overlap(features: Floats, target: Floats, seed: int) -> TreeSets:
     data = lightgbm.Dataset(features, target)
     settings = _ALWAYS | _OVERLAP | {"num_threads": _threads(len(target))}
     seeds = [seed + SEEDS_APART * number for number in range(SETS)]
-    return TreeSets(
-        tuple(lightgbm.train({**settings, "seed": one}, data, OVERLAP_TREES) for one in seeds)
-    )
+    return tuple(lightgbm.train({**settings, "seed": one}, data, OVERLAP_TREES) for one in seeds)
 
 
 def learn_ranking(
@@ -97,11 +94,12 @@ def learn_ranking(
 
     labels = np.minimum(np.rint(grades), HIGHEST_GRADE).astype(np.int64)
     weights = np.sqrt(np.minimum(sizes, 10))
+    # Linear, as in the nDCG that is measured; LightGBM's own are 2^grade - 1.
     gains = list(range(int(labels.max(initial=1)) + 1))
     data = lightgbm.Dataset(features, labels, group=list(queries), weight=weights)
     threads = _threads(len(labels))
     settings = _ALWAYS | _RANKING | {"label_gain": gains, "num_threads": threads, "seed": seed}
-    return TreeSets((lightgbm.train(settings, data, RANKING_TREES),))
+    return (lightgbm.train(settings, data, RANKING_TREES),)
 
 
 def _threads(rows: int) -> int:
@@ -127,10 +125,10 @@ class TreeGraph:
         """`count`: the first trees of each set; all of them for -1."""
         sets = [
             [tree["tree_structure"] for tree in one.dump_model(num_iteration=count)["tree_info"]]
-            for one in trees.sets
+            for one in trees
         ]
         parts = slice(FIRST_TREES), slice(FIRST_TREES, None)
-        width = trees.sets[0].num_feature()
+        width = trees[0].num_feature()
         first, rest = ([tree for one in sets for tree in one[part]] for part in parts)
         return cls(_graph(first, len(sets), width), _graph(rest, len(sets), width), ranks)
 
@@ -140,7 +138,7 @@ class TreeGraph:
         return [open_session("of the tuned trees", one) for one in parts if one]
 
     def predict(self, features: Floats, best: int) -> Floats:
-        """One number for each row: of the `best` rows as `TreeSets.predict`, but for the last bits
+        """One number for each row: of the `best` rows as `mean_prediction`, but for the last bits
         of its sums, of the others what their first trees say.
         """
         first, *rest = self._sessions

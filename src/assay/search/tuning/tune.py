@@ -8,6 +8,7 @@ import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,7 @@ from assay.search.tuning.trees import (
     TreeSets,
     learn_overlap,
     learn_ranking,
+    mean_prediction,
 )
 from assay.search.tuning.validation import HeldOut, ValidationFold, ZeroShot, choose_settings
 
@@ -113,7 +115,7 @@ class TrainingSet:
         return [
             candidates
             for first in self.first_passes(memory, queries)
-            for candidates in second_pass(memory, first, trees.predict)
+            for candidates in second_pass(memory, first, partial(mean_prediction, trees))
         ]
 
 
@@ -188,7 +190,7 @@ def fit(
         known = [one for _, candidates in others for one in candidates]
         trees = ranking_trees(training, asked, known, seed + SEEDS_APART * place)
         tests.append(ValidationFold("train", unseen.asked, own, trees, unseen.remembered))
-    ranking = TreeSets(tuple(one for test in tests for one in test.trees.sets))
+    ranking = tuple(one for test in tests for one in test.trees)
     if dev:
         found = training.candidates(memory, dev, overlap)
         tests.append(ValidationFold("dev", dev, found, ranking, train))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from assay.search.retriever import blend
 from assay.search.tuning.features import Bits, Floats, Integers, Sparse, TuningData, sums
 from assay.search.tuning.signals import PAGE, RankingCandidates
-from assay.search.tuning.trees import RANKING_TREES, TreeSets
+from assay.search.tuning.trees import RANKING_TREES, TreeSets, mean_prediction
 
 # Below this, a mean over unfamiliar queries says nothing.
 MIN_UNFAMILIAR = 10
@@ -216,7 +216,7 @@ def _rankings(tests: Sequence[ValidationFold], trees: int) -> list[Integers]:
     found = []
     for test in tests:
         rows = np.concatenate([one.features for one in test.candidates])
-        scores = test.trees.predict(rows, trees)
+        scores = mean_prediction(test.trees, rows, trees)
         ends = np.cumsum([len(one.sizes) for one in test.candidates])
         for one, own in zip(test.candidates, np.split(scores, ends[:-1]), strict=True):
             found.append(one.documents[one.order(own)])
