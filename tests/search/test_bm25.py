@@ -60,7 +60,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("lang=de", "--bm25 'lang=de' is not KEY=VALUE with one of .*Did you mean 'language'"),
+        ("lang=de", "--bm25 'lang=de' is not KEY=VALUE with one of "),
         ("0.9", "is not KEY=VALUE"),
         ("k1=-0.1", "k1 of BM25 must be from 0 to 100, got -0.1"),
         ("k1=nan", "k1 of BM25"),

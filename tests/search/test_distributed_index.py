@@ -1,6 +1,5 @@
 """`assay index --shard I/N` on several machines, and `assay merge` of the parts."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,20 +55,14 @@ def test_parts_fit_wherever_the_data_and_the_model_were(parts: list[Path]) -> No
     assert read_parts(parts[::-1]).dataset == "notes"
 
 
-def _copy(parts: list[Path]) -> None:
-    shutil.copytree(parts[0], parts[0].parent / "copy")
-    parts.append(parts[0].parent / "copy")
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (lambda parts: parts.pop(1), r"missing parts of 3: 2; .*--shard 2/3"),
-        (_copy, "are the same part"),
         (lambda parts: write(parts[1], 1, first=1), "parts of one index: documents differ"),
         (lambda parts: (parts[1] / "vectors.sqlite3").unlink(), "part-1 is not a complete part"),
     ],
-    ids=["missing", "twice", "other documents", "without vectors"],
+    ids=["missing", "other documents", "without vectors"],
 )
 def test_wrong_parts_are_named(
     parts: list[Path], spoil: Callable[[list[Path]], object], message: str

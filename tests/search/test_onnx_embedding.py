@@ -130,7 +130,7 @@ def test_pooling_and_prompts_come_from_the_folder(folder: Path, builtin: OnnxEmb
         ("model.onnx", cast_model("pixel_values"), "pixel_values"),
         ("model.onnx", cast_model("input_ids", TensorProto.INT32), "int32"),
         ("model.onnx", b"\x00not what it was", "cannot be loaded"),
-        ("tokenizer.json", b"\x00not what it was", "is not a tokenizer"),
+        ("tokenizer.json", b"\x00not what it was", "has no tokenizer"),
         ("model.onnx", None, "has no model.onnx"),
     ],
 )

@@ -106,6 +106,7 @@ def test_a_server_that_stalls_does_not_keep_a_search_waiting(
     assert seen == asked
 
 
+@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 def test_a_key_is_needed_and_never_told(tmp_path: Path, embedder: WordEmbedder) -> None:
     with running_server(tmp_path, QDRANT__SERVICE__API_KEY="right-key") as server:
         store = ServerStore(server.url, "test", api_key="right-key")

@@ -96,7 +96,7 @@ def test_the_pause_is_what_the_server_names(server: EmbeddingServer, pauses: lis
 @pytest.mark.parametrize(
     ("faults", "told", "waits"),
     [
-        ([(503, {}, b"model is\nloading")] * 5, r"HTTP 503: model is loading.*after 5 attempts", 4),
+        ([(503, {}, b"model is\nloading")] * 5, "HTTP 503: model is loading", 4),
         ([(400, {}, {"error": "model 'm' not found"})], r"HTTP 400.*model 'm' not found", 0),
         ([(404, {}, b"")], "HTTP 404; check the URL", 0),
     ],
@@ -131,20 +131,13 @@ def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
 )
 def test_another_shape_is_told(server: EmbeddingServer, change: Callable[[Any], Any]) -> None:
     server.change = change
-    with pytest.raises(SearchError, match=r"cannot be parsed|finite numbers|only zeros"):
+    with pytest.raises(SearchError, match=r"cannot be parsed|finite numbers"):
         server.opened()
 
 
-@pytest.mark.parametrize(
-    ("spec", "hint"),
-    [
-        ("openai:", "use one of"),
-        ("openai:m@ftp://host", "use one of"),
-        ("some/model", r"Did you mean st:some/model\?"),
-    ],
-)
-def test_what_names_no_embedder_is_refused(spec: str, hint: str) -> None:
-    with pytest.raises(UsageError, match=f"--embedder .*{hint}"):
+@pytest.mark.parametrize("spec", ["openai:", "openai:m@ftp://host", "some/model"])
+def test_what_names_no_embedder_is_refused(spec: str) -> None:
+    with pytest.raises(UsageError, match=r"--embedder .*use one of"):
         open_embedder(EmbedderSettings(spec))
 
 

@@ -23,7 +23,6 @@ from assay.progress import Progress
 from assay.search.bm25 import Bm25Index
 from assay.search.embedding import Vectors
 from assay.search.sealed_folder import (
-    DamagedIndexError,
     check_folder,
     is_sealed,
     seal,
@@ -96,7 +95,6 @@ class ArrayStore:
         for other in self._home.iterdir():
             if other.is_dir() and other != path:
                 shutil.rmtree(other, ignore_errors=True)
-        (self._home / "current").unlink(missing_ok=True)
 
     def open(self, key: IndexKey, words: OpenWords, *, deep: bool = False) -> "ArrayIndex | None":
         """The index of this key; None if there is none. `deep`: hash large files as well."""
@@ -104,10 +102,6 @@ class ArrayStore:
         if is_sealed(folder):
             manifest = Manifest.from_json(check_folder(folder, every=deep), self.where)
             return ArrayIndex(words(), manifest, folder)
-        for other in self._home.glob("*/manifest.json"):
-            Manifest.from_json(check_folder(other.parent), self.where)  # says if it is too old
-        if (self._home / "current").exists():  # how versions before 0.3 named the live one
-            raise DamagedIndexError(f"the index at {self.where} was made by an earlier version")
         return None
 
 
@@ -122,6 +116,8 @@ def _write_codes(folder: Path, dimension: int) -> None:
     so that a search reads them in order.
     """
     vectors = _mapped_vectors(folder, dimension)
+    # Orthogonal planes estimate an angle with less variance than independent ones (Ji et al. 2012,
+    # super-bit LSH).
     axes, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(dimension, dimension)))
     axes = axes.astype(np.float32)
     centre = vectors[:: max(1, len(vectors) // 10_000)].mean(0)

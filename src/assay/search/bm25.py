@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
-from assay.errors import DataError, SearchError, UsageError, did_you_mean
+from assay.errors import DataError, SearchError, UsageError
 from assay.files import read_file, reserve_file
 from assay.privacy import is_private
 from assay.progress import Progress, silent
@@ -98,8 +98,7 @@ class Bm25Settings:
             value = getattr(self, name)
             if not 0 <= value <= most:  # nor is NaN
                 raise UsageError(
-                    f"{name.replace('_', ' ')} of BM25 must be from 0 to {most:g}, got {value}; "
-                    f"{_DEFAULTS[name]:g} is the default"
+                    f"{name.replace('_', ' ')} of BM25 must be from 0 to {most:g}, got {value}"
                 )
         object.__setattr__(self, "language", language_named(self.language))
 
@@ -118,9 +117,8 @@ class Bm25Settings:
             try:
                 chosen[name] = type(_DEFAULTS[name])(value.strip())
             except (KeyError, ValueError):
-                hint = did_you_mean(name, _DEFAULTS)
                 raise UsageError(
-                    f"--bm25 {pair!r} is not KEY=VALUE with one of {', '.join(_DEFAULTS)}{hint}"
+                    f"--bm25 {pair!r} is not KEY=VALUE with one of {', '.join(_DEFAULTS)}"
                 ) from None
         return replace(cls(), **chosen)  # type: ignore[arg-type]
 

@@ -9,7 +9,6 @@ model has read of it is not embedded again.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from assay.data.dataset import Document
@@ -50,9 +49,9 @@ def shown_text(document: Document, span: Span, chunks: int) -> str:
 
 
 def split_documents(
-    documents: Sequence[Document], limits: TextLimits | Embedder, most: int | None = None
+    documents: Sequence[Document], limits: TextLimits | Embedder
 ) -> list[list[Chunk]]:
-    """At least one chunk for each document, in the order of its text; the first `most` of them."""
+    """At least one chunk for each document, in the order of its text."""
     titles = [strip_controls(document.title) for document in documents]
     texts = [strip_controls(document.text) for document in documents]
     # All texts in one call: counting is what takes the time.
@@ -65,13 +64,13 @@ def split_documents(
         if sum(count for _, count in sentences) <= room - size:
             chunks = [Chunk(f"{title} {text}".strip(), (0, len(text)))]
         elif size <= limits.max_tokens // 2:
-            chunks = _split(title, text, sentences, room - size, limits, most)
+            chunks = _split(title, text, sentences, room - size, limits)
         else:
             whole = f"{title} {text}".strip()
             (sentences,) = _sentences([whole], limits)
             chunks = [
                 Chunk(embedded, (-start - 1, -stop - 1))
-                for embedded, (start, stop) in _split("", whole, sentences, room, limits, most)
+                for embedded, (start, stop) in _split("", whole, sentences, room, limits)
             ]
         found.append(chunks)
     if prompt := limits.prompts.document:
@@ -87,7 +86,7 @@ def document_vectors(
     cache: VectorCache | None = None,
 ) -> Vectors:
     """One vector for each document, of its first chunk: those of an index come from the cache."""
-    first = [chunks[0].embedded for chunks in split_documents(documents, embedder, 1)]
+    first = [chunks[0].embedded for chunks in split_documents(documents, embedder)]
     return (cache or VectorCache()).embed(first, embedder, progress)
 
 
@@ -115,7 +114,6 @@ def _split(
     sentences: Sequence[_Piece],
     room: int,
     limits: TextLimits | Embedder,
-    most: int | None,
 ) -> list[Chunk]:
     """Runs of sentences that fill the room. One that exceeds it also begins the next run, where
     only what the model has not read of it is embedded.
@@ -132,8 +130,7 @@ def _split(
             filled += size
     runs.append((pieces[first][0][0], unread, pieces[-1][0][1]))
     return [
-        Chunk(f"{title} {text[unread:end]}".strip(), (start, end))
-        for start, unread, end in islice(runs, most)
+        Chunk(f"{title} {text[unread:end]}".strip(), (start, end)) for start, unread, end in runs
     ]
 
 

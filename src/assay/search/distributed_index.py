@@ -96,8 +96,6 @@ def read_parts(folders: Sequence[Path]) -> IndexPart:
         if wrong:
             what = "documents" if wrong[0] == "corpus" else wrong[0]
             raise SearchError(f"{folder} and {other} are not parts of one index: {what} differ")
-        if twice := found.get(part.index):
-            raise SearchError(f"{folder} and {twice[0]} are the same part; pass one of them")
         found[part.index] = folder, part
     missing = [str(index + 1) for index in range(first.count) if index not in found]
     if missing:

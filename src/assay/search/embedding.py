@@ -236,7 +236,7 @@ class VectorCache:
 
             vectors = embedder.embed(list(part.values()), shifted)
             if self._writing is not None:
-                self._writing.result()
+                self._writing.result()  # SQLite takes one writer at a time; errors show here
             self._writing = self._workers.submit(
                 _write, self._database, embedder.name, list(part), vectors
             )

@@ -190,13 +190,8 @@ def _embedded(
     for part, chunks in zip(rows, workers.map(_split, ((one,) for one in rows)), strict=True):
         counts = [len(one) for one in chunks]
         texts, spans = zip(*(chunk for one in chunks for chunk in one), strict=True)
-
-        def in_documents(_what: str, done: int, count: int | None, part: slice = part) -> None:
-            share = done / count if count else 1.0
-            done = part.start + int(share * (part.stop - part.start))
-            progress("embedding documents", done, total)
-
-        vectors = metric.apply(cache.embed(texts, embedder, in_documents))
+        progress("embedding documents", part.start, total)
+        vectors = metric.apply(cache.embed(texts, embedder))
         progress("indexing documents", part.stop, total)
         yield EmbeddedPart(list(islice(ids, len(counts))), counts, spans, vectors)
 

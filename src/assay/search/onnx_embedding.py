@@ -12,7 +12,6 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -174,28 +173,21 @@ def open_folder(folder: Path) -> OnnxEmbedder:
             f"--embedder onnx:{folder} has no {missing}; pass a folder with model.onnx and "
             "tokenizer.json"
         )
-    try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # the library raises nothing narrower
-        raise SearchError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from None
     with open_file(model) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     name = f"{folder.resolve().name}@{digest[:12]}"
     pooling = _read_pooling(folder)
     session: Future[onnxruntime.InferenceSession] = Future()
     session.set_result(open_session(name, model))
-    embedder = OnnxEmbedder(
-        name if pooling == "mean" else f"{name} {pooling}",
-        session,
-        tokenizer,
-        pooling=pooling,
-        prompts=Prompts.parse(_settings(folder / "config_sentence_transformers.json")),
-    )
+    prompts = Prompts.parse(_settings(folder / "config_sentence_transformers.json"))
+    label = name if pooling == "mean" else f"{name} {pooling}"
     try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        embedder = OnnxEmbedder(label, session, tokenizer, pooling=pooling, prompts=prompts)
         assert embedder.dimension
-    except Exception as error:  # of the runtime, for other inputs or outputs
+    except Exception as error:  # neither tokenizers nor the runtime raise anything narrower
         raise SearchError(
-            f"the model {name} is not a sentence embedder with int64 {', '.join(_INPUTS)}: {error}"
+            f"{folder} has no tokenizer, or no embedder with int64 {', '.join(_INPUTS)}: {error}"
         ) from None
     return embedder
 
@@ -236,16 +228,14 @@ def pooled(output: NDArray[Any], pooling: str = "mean") -> Vectors:
 
 
 def open_session(
-    name: str,
-    model: bytes | Path,
-    settings: Mapping[str, str] = MappingProxyType({}),
+    name: str, model: bytes | Path, settings: Mapping[str, str] | None = None
 ) -> onnxruntime.InferenceSession:
     """A graph that runs in the thread that asks; `model`: the file, or its content."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    for key, value in settings.items():
+    for key, value in (settings or {}).items():
         options.add_session_config_entry(key, value)
     source = model if isinstance(model, bytes) else str(model)
     try:

@@ -8,7 +8,6 @@ import logging
 import re
 import time
 import uuid
-import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -122,6 +121,7 @@ class ServerStore:
             optimizers_config=models.OptimizersConfigDiff(indexing_threshold=_GRAPH_FROM_KB),
             metadata={"manifest": manifest.as_json()},
         )
+        # Both in one call, which Qdrant applies as one: no search finds the alias missing.
         self.client.update_collection_aliases(operations)
         ours = re.compile(rf"{re.escape(self._alias)}--[0-9a-f]{{12}}")  # see `write`
         for one in self.client.get_collections().collections:
@@ -311,16 +311,9 @@ def shown_addresses(urls: str) -> str:
 
 
 def _client(url: str, api_key: str | None, timeout: int) -> QdrantClient:
-    parts = urlsplit(url.strip())
-    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if api_key and parts.scheme == "http" and not local and timeout == _TIMEOUT_S:
-        _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", parts.hostname)
-    with warnings.catch_warnings():
-        # Replaced by our own warning, which is not shown for this machine.
-        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        # `connect` compares the version itself: the client's own check only warns.
-        options: dict[str, Any] = {"timeout": timeout, "check_compatibility": False}
-        return QdrantClient(url=url.strip(), api_key=api_key, **options)
+    # `connect` compares the version itself: the client's own check only warns.
+    options: dict[str, Any] = {"timeout": timeout, "check_compatibility": False}
+    return QdrantClient(url=url.strip(), api_key=api_key, **options)
 
 
 class FailoverClient:
@@ -430,7 +423,5 @@ def _search_error(urls: str, error: Exception) -> SearchError:
             f"another command has replaced the index at {urls} in the meantime: run this one again"
         )
     hint = "set QDRANT_API_KEY" if status in (401, 403) else "see the server's log"
-    if b"No space left" in content:
-        hint = "a disk of the server is full: free some space and run this again, nothing is lost"
     words = " ".join(content.decode("utf-8", "replace").split())[:300]
     return SearchError(f"Qdrant at {urls} refused the request (HTTP {status}: {words}); {hint}")

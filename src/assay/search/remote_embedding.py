@@ -39,10 +39,7 @@ def open_remote(spec: str) -> "RemoteEmbedder":
     model, _, url = rest.partition("@")
     parts = urlsplit(url or OPENAI_URL)
     if kind != "openai" or not model or not (parts.scheme in ("http", "https") and parts.hostname):
-        hint = "" if ":" in spec else f". Did you mean st:{spec}?"
-        raise UsageError(
-            f"--embedder {redact_url(spec)!r} is invalid; use one of {EMBEDDER_FORMS}{hint}"
-        )
+        raise UsageError(f"--embedder {redact_url(spec)!r} is invalid; use one of {EMBEDDER_FORMS}")
     return RemoteEmbedder(model, (url or OPENAI_URL).rstrip("/"))
 
 
@@ -101,9 +98,7 @@ class RemoteEmbedder:
         try:
             answer = await RETRIES.run(lambda: self._post(client, texts), on_timeout=lambda _: slow)
         except ProviderError as error:
-            attempts = getattr(error, "attempts", 1)
-            again = f" (after {attempts} attempts)" if attempts > 1 else ""
-            raise self._error(f"{error}{again}") from None
+            raise self._error(str(error)) from None
         try:
             data = parse_json(answer)["data"]
             # The order of `data` is not guaranteed; `index` says which text a vector belongs to.
@@ -116,11 +111,11 @@ class RemoteEmbedder:
             raise self._error(f"the response cannot be parsed ({type(error).__name__})") from None
         wanted = (len(texts), self.dimension or vectors.shape[-1])
         is_matrix = vectors.shape == wanted and 0 < wanted[1] <= MAX_DIMENSION
-        if not is_matrix or not np.isfinite(vectors).all():
-            raise self._error(f"expected {wanted} finite numbers, got an array of {vectors.shape}")
-        if not (present := vectors.any(axis=1)).all():
-            place = int(present.argmin()) + 1
-            raise self._error(f"the vector of text {place} of {len(texts)} contains only zeros")
+        # A vector of zeros has no direction: every cosine with it would be 0.
+        if not is_matrix or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
+            raise self._error(
+                f"expected {wanted} finite numbers and no vector of zeros, got {vectors.shape}"
+            )
         return vectors
 
     async def _post(self, client: httpx.AsyncClient, texts: list[str]) -> bytes:

@@ -80,6 +80,7 @@ class TorchEmbedder:
         import torch
 
         flat, lengths = tokens
+        # The longest first: where memory does not suffice, the first batch shows it.
         order, starts = np.argsort(-lengths, kind="stable"), np.cumsum(lengths) - lengths
         parts, done = [], 0
         while done < len(order):
