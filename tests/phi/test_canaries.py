@@ -23,6 +23,7 @@ from tests.serve_mcp.serving import make_retrieval
 from assay.data import Dataset, Document, Query
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
+from assay.search.retriever import Retriever
 from assay.serve.contract_agents.apps import TASKS, agents_app
 from assay.serve.green.agent import green_app
 from assay.serve.mcp.app import mcp_app
@@ -48,8 +49,10 @@ BROKEN: list[bytes] = [
 # --- what servers search with, well or with the query in an exception -----------------------------
 
 
-class Leaky:
+class Leaky(Retriever):
     """As bad as a library can be."""
+
+    def __init__(self) -> None: ...
 
     def search(self, query: str, top_k: int = 10, **_: Any) -> Any:
         try:

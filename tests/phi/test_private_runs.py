@@ -34,7 +34,7 @@ from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.privacy import is_private, private_mode
 from assay.run.config import RunConfig
-from assay.serve.green.request import EvalRequest, to_spec
+from assay.serve.green.request import EvalRequest, to_config
 from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
 from assay.serve.ui.context import Ui
@@ -344,7 +344,7 @@ def test_every_run_of_a_private_process_is_private(monkeypatch: pytest.MonkeyPat
     assert form.private
     participants = {"retrieval_agent": "http://agent.example:9009"}
     request = EvalRequest.model_validate({"participants": participants, "config": {}})
-    assert to_spec(request, DATA, "ward", 1).config.private
+    assert to_config(request, DATA, "ward", 1)[0].private
     assert RunConfig(target="builtin:bm25", private=False).private
     written = {**RunConfig(target="builtin:bm25").to_json(), "private": False}
     assert RunConfig.from_json(written).private

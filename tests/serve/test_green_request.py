@@ -6,24 +6,26 @@ from typing import Any
 import pytest
 
 from assay.data import Dataset
+from assay.run.config import RunConfig
 from assay.serve.a2a import TaskRefused, read_request
-from assay.serve.green.request import EvalRequest, EvaluationSpec, to_spec
+from assay.serve.green.request import EvalRequest, to_config
 
 AGENT = "http://127.0.0.1:9010"
 
 
-def order(tiny: Dataset, *, agent: Any = AGENT, **config: Any) -> EvaluationSpec:
+def order(tiny: Dataset, *, agent: Any = AGENT, **config: Any) -> tuple[RunConfig, list[str]]:
     asked = {"participants": {"retrieval_agent": agent}, "config": config}
-    return to_spec(read_request(EvalRequest, asked), tiny, "tiny", 8)
+    return to_config(read_request(EvalRequest, asked), tiny, "tiny", 8)
 
 
 def test_unknown_keys_are_named_briefly_whatever_they_are(tiny: Dataset) -> None:
-    (warning,) = order(tiny, **{f"{number:03}{'k' * 10_000}": 1 for number in range(500)}).warnings
+    keys = {f"{number:03}{'k' * 10_000}": 1 for number in range(500)}
+    (warning,) = order(tiny, **keys)[1]
     assert warning.startswith("config: ignored unknown keys: '000kkk")
     assert len(warning) < 600
     asked = {"participants": {"retrieval_agent": AGENT, "judge": "http://judge"}}
-    spec = to_spec(read_request(EvalRequest, asked), tiny, "tiny", 8)
-    assert spec.warnings == ("participants: not evaluated: 'judge'",)
+    _, warnings = to_config(read_request(EvalRequest, asked), tiny, "tiny", 8)
+    assert warnings == ["participants: not evaluated: 'judge'"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_a_request_decides_how_it_is_evaluated_then_the_environment(
 ) -> None:
     for variable, given in variables.items():
         monkeypatch.setenv(variable, given)
-    assert getattr(order(tiny, **config).config, name) == value
+    assert getattr(order(tiny, **config)[0], name) == value
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 _ANY_HOST = "*"
 # One caller may have any number of IPv6 addresses.
 _MAX_ADDRESSES = 10_000
+_MAX_GUESSES, _GUESS_WINDOW_S = 20, 60.0
 _NAME = r"\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+)"
 _HOST = re.compile(rf"(?:{_NAME})(?::\d+)?", re.IGNORECASE)
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]{{0,30}}://(?:{_NAME})(?::\d+)?", re.IGNORECASE)
@@ -180,27 +181,25 @@ def _host_in(pattern: re.Pattern[str], text: str) -> str | None:
 class GuessLimit:
     """Counts wrong tokens by the address that they came from.
 
-    After `limit` of them within `window` seconds that address has to wait, with the right token
-    too: otherwise the response would say which one is right.
+    After 20 of them within a minute that address has to wait, with the right token too: otherwise
+    the response would say which one is right.
     """
 
-    def __init__(self, limit: int = 20, window: float = 60.0) -> None:
-        self._window = window
-        self._limit = limit
+    def __init__(self) -> None:
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """429 for a caller that has to wait."""
-        earliest = time.monotonic() - self._window
+        earliest = time.monotonic() - _GUESS_WINDOW_S
         wrong = self._wrong.get(_address(scope), ())
-        if sum(moment > earliest for moment in wrong) < self._limit:
+        if sum(moment > earliest for moment in wrong) < _MAX_GUESSES:
             return None
         words = "too many wrong tokens from this address; try again later"
-        return Refusal(429, words, {"retry-after": f"{self._window:.0f}"})
+        return Refusal(429, words, {"retry-after": f"{_GUESS_WINDOW_S:.0f}"})
 
     def count(self, scope: Scope) -> None:
         """Note a wrong token. Only the last addresses are kept: there may be any number."""
-        wrong = self._wrong.setdefault(_address(scope), deque(maxlen=self._limit))
+        wrong = self._wrong.setdefault(_address(scope), deque(maxlen=_MAX_GUESSES))
         wrong.append(time.monotonic())
         self._wrong.move_to_end(_address(scope))
         while len(self._wrong) > _MAX_ADDRESSES:

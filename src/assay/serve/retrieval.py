@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -13,8 +13,8 @@ from assay.net.gather import DaemonThreads
 from assay.progress import Progress, silent
 from assay.search import Mode
 from assay.search.index import open_retriever
+from assay.search.retriever import Retriever, check_request
 from assay.search.retriever import SearchHit as SearchHit
-from assay.search.retriever import check_request
 from assay.text import strip_controls
 
 
@@ -34,26 +34,12 @@ QueryText = Annotated[
 ]
 
 
-class SupportsSearch(Protocol):
-    """A retriever. Blocking and thread-safe: call it through `asyncio.to_thread`."""
-
-    def search(
-        self,
-        query: str,
-        top_k: int = 10,
-        *,
-        mode: Mode = "hybrid",
-        filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[SearchHit]:
-        """Best first, at most `top_k` distinct documents, scores in [0, 1]."""
-
-
 @dataclass(frozen=True)
 class Retrieval:
     """A loaded data set and what searches it, in `mode` unless a search asks for another."""
 
     dataset: Dataset
-    searcher: SupportsSearch
+    searcher: Retriever
     mode: Mode
 
     async def search(

@@ -165,9 +165,9 @@ class GreenExecutor(TaskExecutor):
 
 
 async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
-    for warning in job.spec.warnings:
+    for warning in job.remarks:
         await send_status(updater, TaskState.TASK_STATE_SUBMITTED, f"warning: {warning}")
-    async for state in job.updates(VERBOSE_STATUS_S if job.spec.verbose else STATUS_S):
+    async for state in job.updates(VERBOSE_STATUS_S if job.verbose else STATUS_S):
         if state is JobState.COMPLETED:
             # The table begins with a word, so that a platform that collects JSON does not take it
             # for a second result.

@@ -24,6 +24,7 @@ from assay.net.redact import redact_places
 from assay.privacy import log_exception
 from assay.report.numbers import figure
 from assay.report.terminal import plain_text, render_report
+from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import RunState
 from assay.serve.a2a import (
@@ -33,7 +34,7 @@ from assay.serve.a2a import (
     read_request,
     wait_until_loaded,
 )
-from assay.serve.green.request import EvalRequest, EvaluationSpec, agent_url, to_spec
+from assay.serve.green.request import EvalRequest, agent_url, to_config
 from assay.serve.readiness import Loading
 from assay.targets.a2a import A2AAgent
 from assay.targets.target_kinds import OpenContext, Target
@@ -68,7 +69,9 @@ class EvaluationJob:
     """One evaluation from submission to end. Read from the server's loop, run in a thread."""
 
     id: str
-    spec: EvaluationSpec
+    config: RunConfig
+    remarks: Sequence[str]  # about the request
+    verbose: bool
     agent: A2AAgent
     state: JobState = JobState.SUBMITTED
     note: str = "queued"
@@ -81,7 +84,7 @@ class EvaluationJob:
 
     def warnings(self) -> list[str]:
         """What is unusual about the request, then about the agent, then about the figures."""
-        return [*self.spec.warnings, *(what for what, _ in self.agent.findings), *self.sanity]
+        return [*self.remarks, *(what for what, _ in self.agent.findings), *self.sanity]
 
     def describe(self) -> str:
         """The progress of the evaluation, or how it ended, in one sentence."""
@@ -140,7 +143,7 @@ class EvaluationJob:
         stopping = asyncio.create_task(stop_when_canceled())
         try:
             run = await run_evaluation(
-                self.spec.config, dataset, agent=self.agent, out=out, events=events
+                self.config, dataset, agent=self.agent, out=out, events=events
             )
         except (KeyboardInterrupt, RunError):
             if not events.stop.is_set():
@@ -217,14 +220,15 @@ class JobQueue:
         except OutboundRefused as error:
             raise TaskRefused(f"participants.{ROLE}: {error}") from None
         dataset = await wait_until_loaded(self.loading)
-        spec = to_spec(asked, dataset, self._source, self._concurrency)
+        config, remarks = to_config(asked, dataset, self._source, self._concurrency)
         ended = [job.id for job in self._jobs.values() if job.state.is_final]
         if self._closed or len(self._jobs) - len(ended) >= self._limit:
             raise ServerUnavailable("too many evaluations in progress; try again later")
         for old_id in ended[:-KEPT]:
             del self._jobs[old_id]
         agent = A2AAgent(Target("a2a", url), OpenContext(dataset, policy=self._policy))
-        job = EvaluationJob(job_id or str(uuid.uuid4()), spec, agent)
+        new_id = job_id or str(uuid.uuid4())
+        job = EvaluationJob(new_id, config, remarks, asked.config.verbose, agent)
         self._jobs[job.id] = job
         job.future = self._threads.submit(job.run, dataset, self._out)
         return job

@@ -1,7 +1,6 @@
 """The EvalRequest that the green agent receives, validated and turned into a run's settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -95,15 +94,6 @@ class EvalRequest(BaseModel):
     config: EvalConfig = EvalConfig()
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationSpec:
-    """A request that can be carried out, as the settings of a run."""
-
-    config: RunConfig
-    verbose: bool
-    warnings: tuple[str, ...]
-
-
 def agent_url(asked: EvalRequest) -> str:
     """The address to evaluate. A password in it would be stored with the run: refused."""
     url = asked.participants.retrieval_agent
@@ -114,8 +104,10 @@ def agent_url(asked: EvalRequest) -> str:
     return url
 
 
-def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int) -> EvaluationSpec:
-    """The settings of the run, or `TaskRefused` if the data set cannot satisfy them.
+def to_config(
+    asked: EvalRequest, dataset: Dataset, source: str, concurrency: int
+) -> tuple[RunConfig, list[str]]:
+    """The settings of the run and warnings, or `TaskRefused` if the data set cannot satisfy them.
 
     source: the name or path by which the data set can be loaded again.
     """
@@ -143,7 +135,7 @@ def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int)
         warnings.append(f"participants: not evaluated: {_names(others)}")
     if asked.config.num_instances and "num_queries" in wanted:
         warnings.append("config: num_queries was ignored in favor of num_instances")
-    return EvaluationSpec(config, asked.config.verbose, tuple(warnings))
+    return config, warnings
 
 
 def _names(given: Mapping[str, object]) -> str:

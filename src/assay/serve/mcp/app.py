@@ -17,17 +17,8 @@ from starlette.types import ASGIApp
 from assay.errors import AssayError
 from assay.net.json import parse_json
 from assay.net.redact import ADMIN_TOKEN_VARIABLE
-from assay.serve.guards import (
-    AllowedHosts,
-    BearerToken,
-    guarded,
-    json_error,
-)
-from assay.serve.mcp.search import (
-    DocumentSearch,
-    LoadRetrieval,
-    SearchRequest,
-)
+from assay.serve.guards import AllowedHosts, BearerToken, guarded, json_error
+from assay.serve.mcp.search import DocumentSearch, LoadRetrieval, SearchRequest
 from assay.serve.mcp.server import all_problems, mcp_server
 from assay.serve.readiness import health_routes
 from assay.serve.retrieval import load_retrieval
