@@ -177,14 +177,10 @@ def compare_with_first(runs: Sequence[ExportedRun], figures: Sequence[str]) -> l
     compared = compare_with_each(first, others, [parse_figure(name) for name in figures])
     for run, other in zip(runs[1:], others, strict=True):
         names = f"the runs {runs[0].folder.name!r} and {run.folder.name!r}"
-        depths = [each.report.config.top_k for each in (first, other)]
-        if depths[0] != depths[1]:
-            raise RunError(f"{names} asked for {depths[0]} and {depths[1]} documents a query")
-        if first.scores.keys() != other.scores.keys():
-            raise RunError(
-                f"{names} asked different queries ({len(first.scores):,} and "
-                f"{len(other.scores):,}); compare the shared ones with: assay compare"
-            )
+        is_as_deep = first.report.config.top_k == other.report.config.top_k
+        if not is_as_deep or first.scores.keys() != other.scores.keys():
+            what = "queries" if is_as_deep else "numbers of documents a query"
+            raise RunError(f"{names} asked for different {what}; see both with: assay compare")
     return compared
 
 

@@ -96,19 +96,19 @@ def bind(host: str, port: int) -> socket.socket:
     """Open a listening socket; port 0 picks a free one. Call it before loading anything slow."""
     if not 0 <= port <= _LAST_PORT:
         raise UsageError(f"--port must be from 0 (a free one) to {_LAST_PORT}, got {port}")
+    listener = None
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind)
-    except OSError as error:
-        raise UsageError(f"cannot listen on host {host!r}: {error.strerror}") from error
-    # Else the port of a server that was stopped a moment ago is still taken (TIME_WAIT).
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
+        # Else the port of a server that was stopped a moment ago is still taken (TIME_WAIT).
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(_BACKLOG)
     except OSError as error:
-        listener.close()
+        if listener is not None:
+            listener.close()
         why = f"cannot listen on {host}:{port}: {error.strerror}"
         if error.errno == errno.EADDRINUSE:
             why = (
@@ -118,7 +118,6 @@ def bind(host: str, port: int) -> socket.socket:
         elif error.errno == errno.EACCES:
             why = f"permission denied for port {port}; choose one above 1023 with --port"
         raise UsageError(why) from error
-    listener.listen(_BACKLOG)
     return listener
 
 

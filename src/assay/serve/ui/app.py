@@ -33,7 +33,7 @@ from assay.run.config import RunConfig
 from assay.serve.guards import SAFE_METHODS, AllowedHosts, BearerToken, GuessLimit, Refusal, guarded
 from assay.serve.readiness import health_routes
 from assay.serve.ui import evaluate, grade, run_pages, runs
-from assay.serve.ui.context import Ui, posted, ui_of
+from assay.serve.ui.context import Ui, forbid_change, posted, ui_of
 
 BODY_LIMIT = 64 * 1024
 COOKIE = "assay_ui"
@@ -131,10 +131,6 @@ def changing_routes(*, read_only: bool = False) -> list[Route]:
     ]
     if not read_only:
         return routes
-
-    def forbid_change(request: Request) -> Response:
-        words = "these pages are read-only; to start or grade, run your own: assay serve ui"
-        raise HTTPException(403, words)
 
     paths = dict.fromkeys(route.path for route in routes)
     return [Route(path, forbid_change, methods=["GET", "POST"]) for path in paths]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -137,6 +137,12 @@ def ui_of(request: Request) -> Ui:
     ui = request.app.state.ui
     assert isinstance(ui, Ui)
     return ui
+
+
+def forbid_change(_request: Request) -> NoReturn:
+    """Answers instead of what starts, ends or grades something, if the pages are read-only."""
+    words = "these pages are read-only; to start or grade, run your own: assay serve ui"
+    raise HTTPException(403, words)
 
 
 async def posted(request: Request) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ from assay.labels.pool import (
 )
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
-from assay.serve.ui.context import Ui, download, posted, ui_of
+from assay.serve.ui.context import Ui, download, forbid_change, posted, ui_of
 
 MEANINGS = ("has nothing to do with it", "on its subject", "answers it in part", "the whole answer")
 _GRADER = "assay_grader"  # a cookie with the name that somebody graded under last
@@ -82,7 +82,7 @@ def grade_runs(request: Request, lines: Sequence[RunLine], query: str = "") -> R
     """
     ui = ui_of(request)
     if ui.read_only:
-        raise HTTPException(403, "these pages are read-only: nothing can be graded here")
+        forbid_change(request)
     if len({line.fingerprint for line in lines}) > 1:
         raise UsageError("these runs are on different data; choose runs on one data set")
     # The same runs have the same pool, so that people continue where they stopped.
