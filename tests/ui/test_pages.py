@@ -9,10 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.report.page_reading import assert_harmless, read_page
-from tests.ui.conftest import SCRIPT, running
+from tests.ui.conftest import SCRIPT, open_pages, running
 
 from assay.metrics.answer_values import JudgeCall
 from assay.run.folder import JudgeLog, RunFolder
+from assay.serve.ui.context import PER_PAGE
 
 
 def names(runs: Path, part: str) -> list[str]:
@@ -71,6 +72,14 @@ def test_the_list_is_sorted_by_every_column_and_shows_those_that_are_chosen(
     assert "sort=mean" in page  # the same heading turns it around
     assert len(read_page(page).tags("th")) == 3
     assert server.get("/", params={"sort": "; DROP", "only": "x", "page": "x"}).status_code == 200
+
+
+def test_every_page_of_the_list_has_its_scores(tmp_path: Path, runs: Path, first: str) -> None:
+    for number in range(PER_PAGE + 2):
+        shutil.copytree(runs / first, tmp_path / f"20260101-{number:06}-copy")
+    with open_pages(tmp_path) as client:
+        pages = [client.get("/", params={"page": page}).text for page in "12"]
+    assert [page.count('class="plot whisker"') for page in pages] == [PER_PAGE, 2]
 
 
 def test_the_board_ranks_targets_and_groups_have_a_line(server: httpx.Client) -> None:

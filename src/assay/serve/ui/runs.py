@@ -27,7 +27,7 @@ from assay.run.listing import (
     sort_lines,
 )
 from assay.run.models import RunState
-from assay.serve.ui.context import PER_PAGE, Ui, asked_for, download, posted, slice_of, ui_of
+from assay.serve.ui.context import Ui, asked_for, download, posted, slice_of, ui_of
 from assay.serve.ui.grade import grade_runs
 
 COMPARED_LIMIT = 20
@@ -103,14 +103,15 @@ def _list_page(
 ) -> Response:
     values: dict[str, Estimate] = {}
     figures = Counter[str]()
-    for point in oldest_first(lines if metric else lines[:PER_PAGE]):
+    pages = slice_of(request, len(lines))
+    # A metric that somebody chose may sort the list, which needs it of every run.
+    for point in oldest_first(lines if metric else lines[pages.skip : pages.last]):
         figures.update(filter(is_score, point.values))
         if (name := metric or point.metric or "") in point.values:
             values[point.name] = point.values[name]
     if metric and sort.removeprefix("-") == "mean":
         means = {name: value.mean for name, value in values.items()}
         lines = sort_lines(lines, sort, lambda line: means.get(line.name))
-    pages = slice_of(request, len(lines))
     lines = lines[pages.skip : pages.last]
     shown = [values[line.name] for line in lines if line.name in values]
     ends = [v.mean if end is None else end for v in shown for end in (v.low, v.high)]
