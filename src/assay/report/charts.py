@@ -93,6 +93,7 @@ def band(ends: Sequence[tuple[float, float, float]], class_: str) -> str:
 def drawing(width: float, height: float, parts: Iterable[str], says: str, class_: str) -> Markup:
     """A whole plot; `says` is its text alternative for screen readers."""
     drawn = "".join(parts)
+    # A screen reader passes over whatever is inside a picture, links included.
     role = "group" if "a href" in drawn else "img"
     box = f"0 0 {width:g} {height:g}"
     return Markup(
@@ -140,6 +141,7 @@ def text_width(words: str) -> float:
 
 def shortened(words: str, room: float) -> str:
     """As much of a text as fits."""
+    # About the width of a letter, rather too wide: fonts differ.
     fitting = int(room / 7.0)
     return words if len(words) <= fitting else f"{words[: fitting - 1].rstrip(' .,/')}…"
 
@@ -439,12 +441,14 @@ def _height_scale(trend: TargetTrend, shown: Sequence[TrendSeries]) -> Scale:
     ends = [end for v in values for end in (v.mean, v.low, v.high) if end is not None]
     ends += [found.bounds[name] for found in points if name in found.bounds]
     low, high = min(ends), max(ends)
+    # It goes from -1 to 1: where zero is must be seen, whatever values the runs have.
     if name == "truthfulness":
         low, high = -1.0, 1.0
     elif is_score(name):
         room = max(0.08 * (high - low), 0.005)
         low, high = max(0.0, low - room), min(1.0, high + room)
     else:
+        # From zero: otherwise twice the height would not be twice the time.
         low, high = 0.0, high * 1.1 or 1.0
     return Scale(low, high, _TREND_BOTTOM, _TREND_TOP)
 

@@ -57,6 +57,7 @@ def _document(suite: Element) -> bytes:
     whole = Element("testsuites")
     whole.append(suite)
     indent(whole)
+    # `tostring` writes ASCII with references, which is right in UTF-8 as well.
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + tostring(whole) + b"\n"
 
 

@@ -36,6 +36,7 @@ _QUERY_COLUMNS: Mapping[str, type] = {
     "latency_ms": float,
     "retrieved_docs": list,
 }
+# Each batch becomes a row group, the part of a file that a reader loads at once.
 _PARQUET_ROWS = 10_000
 _NOTE = "Differs significantly from the first line (paired test, p < 0.05, Holm)."
 _LATEX = {

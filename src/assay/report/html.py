@@ -57,6 +57,7 @@ def environment(*folders: Path) -> Environment:
     jinja = Environment(
         loader=ChoiceLoader([FileSystemLoader(folder) for folder in (*folders, TEMPLATES)]),
         autoescape=True,
+        # A field that was renamed fails in a test instead of leaving a blank on the page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -371,6 +372,7 @@ class QueryFigures:
                 score,
                 row.relevant_docs_retrieved,
                 row.total_relevant_docs,
+                # A query that was never sent took no time, and 0 would sort as the fastest.
                 row.latency_ms if "latency_ms" in row.model_fields_set else None,
                 row.at,
                 row.failure,

@@ -252,6 +252,7 @@ def compare_slices(
         if len(scores[key]) >= _MIN_QUERIES and key.kind not in OUTCOMES
     ]
     compared = [compare_paired(*np.array(scores[key]).T) for key in keys]
+    # Of thirty slices, one or two would differ by chance alone at p < 0.05.
     adjusted = holm([one.p_value for one in compared])
     found = [replace(one, p_adjusted=p) for one, p in zip(compared, adjusted, strict=True)]
     return sorted(

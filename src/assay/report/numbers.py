@@ -91,6 +91,7 @@ def duration(seconds: float | None) -> str:
     """`0.34 ms`, `340 ms`, `1.20 s`, `2 min 05 s`, `1 h 02 min`"""
     if seconds is None or math.isnan(seconds):
         return ABSENT
+    # The bounds are where rounding reaches the next unit: no `1000 ms` and no `60.0 s`.
     if seconds < 0.9995:
         milliseconds = 1000 * seconds
         return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.2f} ms"

@@ -386,6 +386,7 @@ def answer_lines(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
 def _findings(answers: "AnswersReport", texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """At most five lines; what a false alarm may explain comes last, as worth reading."""
     shown = answers.findings[:_MAX_FINDINGS]
+    # The line that says how many are left takes the place of one.
     if len(answers.findings) > _MAX_FINDINGS:
         shown = shown[:-1]
     label = ""

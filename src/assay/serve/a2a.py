@@ -167,6 +167,7 @@ class BoundedTaskStore(InMemoryTaskStore):
             # Only the user of the context, which also holds every header of the request.
             self._finished[task.id] = ServerCallContext(user=context.user)
         while len(self._finished) > self._limit:
+            # A dict keeps the order of insertion: the first one ended first.
             oldest = next(iter(self._finished))
             await super().delete(oldest, self._finished.pop(oldest))
 
@@ -258,6 +259,7 @@ def a2a_app(
     handler = DefaultRequestHandler(
         executor,
         BoundedTaskStore(kept_tasks),
+        # By this one the SDK judges requests; clients get that of `show_card`.
         card_at(card_url or "http://localhost"),
         request_context_builder=FirstMessageOnly(),
     )

@@ -107,6 +107,7 @@ class Guards:
             await self._app(scope, receive, send)
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
+        # Cut, as Python refuses to read a number of more than 4,300 digits.
         if declared.isdigit() and int(declared[:20]) > self._limit:
             await Refusal(413, f"the body is larger than {self._limit} bytes").send(send)
             return
@@ -250,6 +251,7 @@ class BearerToken:
         given = dict(scope["headers"]).get(b"authorization")
         # The name of the scheme may be written in any case (RFC 9110, 11.1), the token may not.
         scheme, _, secret = (given or b"").partition(b" ")
+        # In constant time: else the time of a comparison tells how much of a guess is right.
         if scheme.lower() == b"bearer" and hmac.compare_digest(secret.strip(), needed.encode()):
             return None
         if given is not None:

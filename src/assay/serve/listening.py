@@ -27,6 +27,7 @@ END_WORK = "end_work"
 PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
 
 _GRACE_S = 5
+# As uvicorn has it: clients connect and wait while what is slow is loaded.
 _BACKLOG = 2048
 _LAST_PORT = 65535
 
@@ -77,6 +78,7 @@ def serve_on(
         server.should_exit = True
 
     if stop_with is not None:
+        # A daemon: a thread that reads a pipe cannot be told that the server was stopped.
         threading.Thread(target=stop_at_end, args=(stop_with,), daemon=True).start()
     # uvicorn chooses its faster loop only if it makes the loop itself.
     make_loop = server.config.get_loop_factory()

@@ -109,6 +109,7 @@ TOOL = "search_nfcorpus"
 # A request waits no longer for the search server: evaluators give up after 30 to 60 s.
 MAX_WAIT_S = 20.0
 
+# Short at first: of services that are started together, one is ready seconds after the other.
 _RETRY_DELAYS_S = (0.5, 1.0, 2.0)
 _LAST_DELAY_S = 5.0
 
@@ -170,6 +171,7 @@ class PurpleExecutor(TaskExecutor):
                 found = await find(asked.query, asked.top_k)
         except (AssayError, AgentFailure) as error:  # our own words, nothing of the request
             raise TaskRefused(str(error)) from error
+        # A server of somebody else may repeat ids, or send more than it was asked for.
         results = new_data_part({"doc_ids": list(dict.fromkeys(found))[: asked.top_k]})
         await updater.add_artifact([results], name=ARTIFACT)
         await updater.complete()

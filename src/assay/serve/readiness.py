@@ -44,6 +44,7 @@ class Loading(Generic[Loaded]):
 
     def start(self) -> asyncio.Task[Loaded]:
         """Begin to load, unless that is going on or done; needs a running event loop."""
+        # What failed is tried again: a host that the data comes from may be back.
         if self._task is None or (self._task.done() and self.value is None):
             self.status = "loading"
             self._task = asyncio.create_task(self._run())

@@ -77,6 +77,7 @@ class RequestLog:
             fields = {
                 "request_id": state[_REQUEST_ID],
                 "method": scope["method"],
+                # The template, `/tasks/{id}`: a path itself may hold what a caller made up.
                 "route": getattr(scope.get("route"), "path", None) or "unmatched",
                 "status": status,
                 "duration_ms": round((time.perf_counter() - started) * 1000, 1),

@@ -206,6 +206,7 @@ def task_routes(queue: JobQueue) -> list[BaseRoute]:
                 data = orjson.dumps(_view(job)).decode()
                 yield {"event": "final" if state.is_final else "status", "data": data}
 
+        # Lines end with \n, as every client reads them; the library would send \r\n.
         return EventSourceResponse(
             events(), sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
         )

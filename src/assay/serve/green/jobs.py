@@ -242,4 +242,5 @@ class JobQueue:
         self._closed = True
         for job in self._jobs.values():
             job.cancel()
+        # In a thread, for it waits: meanwhile clients are sent the last state of their evaluation.
         await asyncio.to_thread(self._threads.shutdown)

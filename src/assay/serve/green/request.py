@@ -68,6 +68,7 @@ def _request_field(setting: Option) -> tuple[Any, Any]:
     return (kind | None if setting.nullable else kind), field
 
 
+# A type checker cannot know the fields of a class that is made from the table of options.
 if TYPE_CHECKING:
     EvalConfig = _PlatformConfig
 else:

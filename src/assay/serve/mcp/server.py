@@ -183,6 +183,7 @@ class _SafeServer(MCPServer[None]):
                 raise ToolError(f"{name}: {all_problems(cause)}") from cause
             if isinstance(cause, AssayError):
                 raise ToolError(f"{name}: {cause}") from cause
+            # The SDK names a cause for every failure but an unknown tool.
             if cause is None:
                 message = "there is no such tool; see tools/list"
                 raise MCPError(INVALID_PARAMS, message) from None
@@ -231,6 +232,7 @@ NO_MODEL = "none"
 
 _SAMPLING_KEY = "answer"
 _MULTI_ROUND_VERSION = "2026-07-28"
+# The protocol wants a person at the client who may refuse each sampling: people take time.
 _SAMPLING_TIMEOUT_S = 120.0
 
 
@@ -306,6 +308,7 @@ async def _sampled(
             system_prompt=SYSTEM,
             max_tokens=max_tokens,
             temperature=0.0,
+            # Any other value adds context of the client, is deprecated, and needs a capability.
             include_context="none",
         )
     )
@@ -316,6 +319,7 @@ async def _sampled(
                 request,
                 CreateMessageResult,
                 request_read_timeout_seconds=_SAMPLING_TIMEOUT_S,
+                # Over HTTP the question has to go out on the stream of the call that is open.
                 metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
             )
         except MCPError as error:  # the client's own message may quote the prompt

@@ -214,4 +214,5 @@ def session_of(token: str) -> str:
 
 def local_path(text: str) -> str:
     """Where to go after the login: a path on this server, never another site."""
+    # Browsers take `//host` and `/\host` for the address of another site.
     return text if text.startswith("/") and not text.startswith(("//", "/\\")) else "/"

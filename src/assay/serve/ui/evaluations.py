@@ -106,6 +106,7 @@ class StartedEvaluation:
         while rest or not self.process.stderr.at_eof():
             chunk = await self.process.stderr.read(2**16) or b"\n"  # ends the last line
             *lines, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")
+            # A line that never ends must not fill the memory.
             rest = rest[:_MAX_LINE]
             words = (line.decode("utf-8", "replace").strip() for line in lines)
             self.lines.extend(redact_secrets(each, length=500) for each in words if each)
