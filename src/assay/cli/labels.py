@@ -127,21 +127,18 @@ def ground_truth(
         made, asked = asyncio.run(write(None)), {}
     for query_id, why in islice(made.left_out.items(), _NAMED):
         warn(f"query {query_id!r} has no reference: {why}")
-    if made.cut:
-        warn(f"truncated at the token limit: {', '.join(made.cut)}")
     value: JsonObject = {
         "out": str(path),
         "provider": asked.pop("model", provider),
         "written": made.written,
         "kept": made.kept,
-        "cut": made.cut,
         "left_out": made.left_out,
     }
     if nuggets:
         found = [fact for reference in made.references for fact in reference.facts]
         value |= {"nuggets": len(found), "vital": sum(fact.vital for fact in found)}
         value["rejected"] = {reason.name.lower(): n for reason, n in made.rejected.items()}
-    return Result(value | asked, [facts(value, "cut", "left_out")])
+    return Result(value | asked, [facts(value, "left_out")])
 
 
 def questions(

@@ -34,14 +34,6 @@ MAX_PASSAGE = 8_000
 POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
 MIN_GRADED = 30  # below this many labels a kappa says little
 _SEED = 42  # fixed: a pool that is made again of the same runs must check the same documents
-_COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
-    "query_id": ("query_id", "qid"),
-    "query": ("query", "question", "query_text"),
-    "doc_id": ("doc_id", "document_id", "docid", "id"),
-    "passage": ("passage", "text", "content", "document"),
-    "label": ("label", "grade", "relevance"),
-    "title": ("title",),
-}
 PairName = tuple[str, str]  # query id and document id
 PairLabels = Mapping[PairName, int]
 
@@ -125,26 +117,20 @@ def read_pool(path: Path, *, texts: bool = True) -> GradingPool:
     labels: dict[PairName, int] = {}
     findings = Findings()
     for row in findings.sound(read_table(path)):
-        cells = {
-            key: cell_text(plain_cell(row.find(*names)) or "")
-            for key, names in _COLUMN_NAMES.items()
-        }
+        cells = {key: cell_text(plain_cell(row.find(key)) or "") for key in POOL_COLUMNS}
         for key in ("query", "doc_id", "passage") if texts else ("query", "doc_id"):
             if not cells[key]:
-                names = ", ".join(_COLUMN_NAMES[key])
-                row.fail(f"has no {key} (a column {names}), which a pool needs")
-        query_id = cells["query_id"] or cells["query"]
-        pair = PassagePair(
-            query_id, cells["query"], cells["doc_id"], cells["passage"], cells["title"]
-        )
+                row.fail(f"has no {key}, a column that a pool needs")
+        label = cells.pop("label")
+        pair = PassagePair(**cells | {"query_id": cells["query_id"] or cells["query"]})
         if pairs.setdefault(pair.name, pair) != pair:
             row.fail(
                 f"document {pair.doc_id!r} has another text or query for {pair.query_id!r} before; "
                 "rename one of the two"
             )
-        if cells["label"]:
+        if label:
             with findings.errors_collected(row):
-                labels[pair.name] = parse_grade(cells["label"])
+                labels[pair.name] = parse_grade(label)
     if not pairs:
         raise DataError("has no passages to grade", file=path)
     return GradingPool(list(pairs.values()), labels)

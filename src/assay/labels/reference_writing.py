@@ -113,13 +113,12 @@ class NuggetRejection(StrEnum):
 class Draft:
     """What was written for one question: an answer or facts; `why` there is neither.
 
-    `cut` if the limit of tokens was reached; `rejected` counts candidates for facts by the reason.
+    `rejected` counts candidates for facts by the reason.
     """
 
     answer: str = ""
     facts: list[Nugget] = field(default_factory=list)
     why: str = ""
-    cut: bool = False
     rejected: Counter[NuggetRejection] = field(default_factory=Counter)
 
 
@@ -157,10 +156,12 @@ class AnswerWriter:
             question=f"Question:\n{delimited('question', code, query.text)}",
         )
         reply = await complete(self._provider, prompt, _ANSWER_TOKENS)
+        # Half an answer would call right ones wrong for what it does not say any more.
+        if reply.stop_reason == "length":
+            return Draft(why="the model's answer was cut at the limit of tokens")
         declined = ABSTAINED.fullmatch(reply.text) is not None
         text = "" if declined else without_markers(reply.text).strip()
-        why = "the documents do not contain the answer, according to the model"
-        return Draft(text, why=why, cut=reply.stop_reason == "length")
+        return Draft(text, why="the documents do not contain the answer, according to the model")
 
 
 class ModelExtractor:
@@ -182,7 +183,7 @@ class ModelExtractor:
 
     async def write(self, query: Query, documents: Sequence[Document]) -> Draft:
         """Facts of all windows, those that say the same once; vital ones first."""
-        draft = Draft(cut=any(len(each.text) > _PART * _MAX_PARTS for each in documents))
+        draft = Draft()
         for window in _windows(documents):
             for fields in await self._candidates(query.text, window, draft):
                 why = await self._add(draft, fields, window)
@@ -303,11 +304,6 @@ class WritingResult:
     left_out: dict[str, str] = field(default_factory=dict)
     rejected: Counter[NuggetRejection] = field(default_factory=Counter)
 
-    @property
-    def cut(self) -> list[str]:
-        """Questions whose answer reached the limit of tokens."""
-        return [each.query_id for each in self.references if each.provenance.get("cut")]
-
 
 ReferenceWriter = AnswerWriter | ModelExtractor
 
@@ -383,7 +379,6 @@ async def _write(
         "split": split,
         "created": datetime.now(UTC).date().isoformat(),
         "assay": version("agent-assay"),
-        **({"cut": True} if draft.cut else {}),
     }
     known = replace(known, query=query.text, provenance=origin)
     if draft.facts:

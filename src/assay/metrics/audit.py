@@ -219,6 +219,7 @@ class _Lists:
         """Every combination that could make a difference here, the simplest first."""
         empty = any(not row.doc_ids and not row.failed for row in self.rows)
         failed = self.report.missing > 0 or bool(self._failed.any())
+        # Not both: who drops empty lists has dropped failed queries too, since theirs are empty.
         choices: list[tuple[Flaw | None, ...]] = [
             (None, *[Flaw.FAILED_DROPPED] * failed, *[Flaw.EMPTY_DROPPED] * empty)
         ]

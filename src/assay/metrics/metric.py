@@ -48,6 +48,7 @@ def _find_definition(name: str) -> _Definition | None:
     """The definition of a metric, also of one that an installed package adds."""
     if name in _DEFINITIONS:
         return _DEFINITIONS[name]
+    # Late: it reads the metadata of every installed package, which Assay's own metrics need not.
     from assay.extras import find_plugin, load_plugin
 
     point = find_plugin(GROUP, name)
@@ -153,6 +154,8 @@ bpref = Metric("bpref")
 infNDCG = Metric("infNDCG")
 
 
+# As ir_measures has it (P@5), our reports (precision_at_5), trec_eval's output (P_5) and its option
+# -m (P.5): people paste names from any of these.
 _WRITTEN = re.compile(r"(?P<name>.+?)(?:(?:@|_at_|_|\.)(?P<cutoff>[0-9]{1,9}))?")
 _NAMES: dict[str, str] = {
     spelling: name

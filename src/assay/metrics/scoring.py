@@ -66,7 +66,7 @@ class Violations:
 class Means(dict[str, float]):
     """Means of metrics by name, found under any spelling of a metric."""
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # dict[str, float] would refuse a metric as its key
 
         def __getitem__(self, key: "str | Metric", /) -> float: ...
 

@@ -73,6 +73,7 @@ class Trajectory:
         """The figures that need nothing but the searches; one without a value is left out."""
         curve, seen, calls = self.curve(), self.seen, len(self.shown)
         recall = curve[-1] if curve else 0.0
+        # An agent that stops early keeps what it has seen: its curve goes on level.
         padded = [curve[min(t, calls) - 1] if calls else 0.0 for t in range(1, AUC_CALLS + 1)]
         found = {
             "evidence_recall": recall,
@@ -112,6 +113,7 @@ def split_variance(values: NDArray[np.float64]) -> tuple[float, float, str]:
     questions, trials = values.shape
     within = float(values.var(axis=1, ddof=1).mean()) if trials > 1 else 0.0
     means = float(values.mean(axis=1).var(ddof=1)) if questions > 1 else 0.0
+    # Means over trials vary by the noise of the trials too; without it the rest may fall below 0.
     between = max(0.0, means - within / trials)
     advice = "more trials: one question differs between trials more than questions differ"
     if within < 1e-12:  # rounding of equal scores

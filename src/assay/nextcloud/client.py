@@ -27,6 +27,7 @@ _CHUNK = 200
 _MAX_PARTS = 10_000
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, pool=None)
 _MAX_BYTES = 256_000_000
+# Without OCS-APIRequest, Nextcloud may take a request for a browser's and want a CSRF token.
 _HEADERS = {"OCS-APIRequest": "true", "Accept": "application/json", "Accept-Encoding": "gzip"}
 # Maintenance mode asks for 120 seconds.
 _RETRY = RetryPolicy(attempts=6, first_delay=0.5, max_delay=10.0, max_retry_after=120.0)
@@ -43,11 +44,8 @@ class NotesError(AssayError):
     """One failed request to the Notes API.
 
     `retryable`: another attempt can help, after `retry_after` seconds if the server said so.
-    `maybe_done`: the request may have had its effect all the same. `attempts`: how often it was
-    sent.
+    `maybe_done`: the request may have had its effect all the same.
     """
-
-    attempts = 1
 
     def __init__(
         self,
@@ -207,14 +205,7 @@ class NotesClient:
                 return response
             raise self._from_status(response)
 
-        try:
-            return await self.retry.run(send, should_retry=should_retry)
-        except NotesError as error:
-            if not should_retry(error):
-                raise
-            wait = f"; it asked to wait {error.retry_after:g} s" if error.retry_after else ""
-            error.args = (f"{error} (attempts: {error.attempts}{wait})",)
-            raise
+        return await self.retry.run(send, should_retry=should_retry)
 
     def _from_failure(self, failure: AgentFailure) -> NotesError:
         cause = failure.__context__

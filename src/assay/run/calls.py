@@ -29,6 +29,7 @@ from assay.steps import AnswerUsage, SearchStep, StepLog, step_lines
 
 WITHDRAWN = "withdrawn"
 
+# A page that shows progress reads again in a moment, and must not wait for a log of gigabytes.
 _MAX_READ = 64 * 2**20
 # `is_locked` takes the lock for an instant, so one failed try does not mean another writer.
 _LOCK_TRIES, _LOCK_PAUSE = 5, 0.02

@@ -38,6 +38,7 @@ _calls = partial(_option, group="Calls", on_resume="free")
 _target = partial(_option, group="Target")
 _retriever = partial(_option, group="Built-in retriever", same_in_shards=True)
 _answered = partial(_option, group="Answers and judge", needs="answers", same_in_shards=True)
+# A judge reads answers that are in the log already: a resumed run may ask another one.
 _judged = partial(_answered, needs="judge", on_resume="free")
 
 
@@ -132,6 +133,7 @@ class RunConfig:
         "",
         f"The model that judges the answers: {PROVIDER_FORMS}; or extractive for no model. "
         "Default: RAG_EVAL_PROVIDER, else answers are checked against key facts.",
+        # Its variable is RAG_EVAL_PROVIDER: of two, one would have to lose without a word.
         has_variable=False,
         metavar="SPEC",
         needs="answers",

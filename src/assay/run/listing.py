@@ -461,6 +461,7 @@ def _is_of_answers(name: str) -> bool:
 
 def compared_by(line: RunLine, figure: str) -> tuple[object, ...]:
     """Equal for runs whose figures of this name compare."""
+    # Two shards have the same seed, and perhaps as many queries, and were asked other ones.
     return (*line.comparable, line.shard, line.answers_by if _is_of_answers(figure) else "")
 
 

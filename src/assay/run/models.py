@@ -514,6 +514,7 @@ class QueryRow(StoredModel):
 
     @model_validator(mode="after")
     def _has_an_outcome(self) -> Self:
+        # Both have a default, by which a row that lost them would be an answer in no time.
         needed = "latency_ms" if self.status == "ok" else "failure"
         if needed not in self.model_fields_set:
             raise ValueError(f"{needed} is missing")

@@ -33,6 +33,7 @@ _TYPE_WORDS = {
     float: "a number",
     tuple: "a list of strings",
 }
+# np.int64 is no int and np.float32 no float, but both are registered with these.
 _NUMBERS: dict[type, Any] = {int: Integral, float: Real}
 _WIDGETS = {bool: "checkbox", tuple: "lines", int: "number", float: "number"}
 _BOOLEANS = {

@@ -50,6 +50,7 @@ def read_git(
     def ask(*arguments: str) -> str | None:
         """What git prints; None if it fails, is missing or has no time left."""
         try:
+            # core.fsmonitor of a repository names a program, which git would start.
             done = subprocess.run(
                 ["git", "-c", "core.fsmonitor=false", *arguments],
                 cwd=folder,

@@ -319,6 +319,7 @@ async def find_card(http: httpx.AsyncClient, base: str) -> Card:
                 raise TargetLoading(
                     f"{shown}: {failure}; the agent is still starting, or its proxy cannot reach it"
                 ) from None
+            # A host that takes no connection has no other place to look at.
             if failure.kind is FailureKind.CONNECTION:
                 raise unreachable(base, failure) from None
             tried.append(f"{shown}: {failure}")
@@ -504,6 +505,7 @@ def read_reply(sources: Sources, reader: AnswerReader, *, prose: bool = False) -
     for parts in sources:
         values += [part["data"] for part in parts if part.get("data") is not None]
         pieces = list(_texts_of(parts))
+        # A stream may cut an object in two: only all pieces together are JSON then.
         for piece in [*pieces, *(["".join(pieces)] if len(pieces) > 1 else [])]:
             values += json_values(piece)
     text = "\n".join(filter(None, (_joined(list(_texts_of(parts))) for parts in sources)))

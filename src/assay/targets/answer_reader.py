@@ -210,6 +210,7 @@ class AnswerReader:
         path = find_known(received.value, self.known)
         if path is None:
             return ""
+        # A path without a list leads to one id, and `ids` has to be a list.
         found = path if "[]" in path else f"[{path}]"
         return "" if found == self.mapping.get("ids") else f"ids={found}"
 

@@ -240,6 +240,7 @@ class PurpleProcess:
 
         data = folder / "data" / re.sub(r"[^\w-]+", "-", self._context.dataset.name)
         await asyncio.to_thread(write_beir, self._context.dataset, data)
+        # -P: a json.py in the working folder must not be imported for the library's.
         command = [sys.executable, "-P", "-c", _SERVE, "serve", "purple"]
         command += ["--stop-with-stdin", "--mode", self._mode, "--dataset", str(data)]
         command += ["--host", "127.0.0.1", "--port", "0"]
