@@ -1,7 +1,6 @@
 """Figures that say something else than they seem to: whoever reads them is told."""
 
 import asyncio
-import itertools
 import random
 import warnings
 from collections.abc import Callable
@@ -123,17 +122,6 @@ def test_scores_that_contradict_the_order_are_told(
     said = asyncio.run(plan.start(agent, tmp_path)).report.warnings
     assert len(said) == len(words)
     assert all(each in line for each, line in zip(words, said, strict=True))
-
-
-def test_a_target_that_learns_is_told(dataset: Dataset, tmp_path: Path) -> None:
-    asked = itertools.count(1)
-
-    def learning(query: str, top_k: int) -> list[str]:
-        place = next(asked)
-        return right(query, top_k) if place > 30 or place % 5 == 0 else ["d110", "d111"]
-
-    (said,) = told(learning, dataset, tmp_path, concurrency=1)
-    assert "does the target learn from earlier queries?" in said
 
 
 def test_a_filter_that_raises_warnings_can_leave_remarks_on_figures_out(

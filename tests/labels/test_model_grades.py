@@ -75,10 +75,10 @@ def test_grades_are_written_with_provenance_and_people_win_in_the_qrels(tmp_path
     result = asyncio.run(grade_pool(Says(), pool, out, people=people))
     assert result.doubt is None
     first, second, third, _ = result.records
-    assert (first.model_grade, first.grade, first.label) == (3, 3, 1)
-    assert (second.model_grade, second.grade) == (1, 0)  # related, and answers nothing
-    assert (first.judged_by, third.votes) == ("test:words", "3")
-    assert first.prompt.startswith("relevance_grade@1+")
+    assert (first["model_grade"], first["grade"], first["label"]) == (3, 3, 1)
+    assert (second["model_grade"], second["grade"]) == (1, 0)  # related, and answers nothing
+    assert (first["judged_by"], third["votes"]) == ("test:words", "3")
+    assert first["prompt"].startswith("relevance_grade@1+")
     assert "'@q,'=1+1 tea,'-d,3,3," in out.read_text()  # no cell runs as a formula
     qrels = tmp_path / "grades.qrels"
     graded = {"q1": {"d1": 1, "d2": 0, "d9": 0}, "q2": {"d3": 3}, "@q": {"-d": 3}}

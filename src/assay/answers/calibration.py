@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Any
@@ -230,31 +229,6 @@ class CalibrationRecord:
     kappa_low: _Share | None = None
     bias: _Share = 0.0
     created: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        kind: str,
-        judge: str,
-        votes: int,
-        prompts: Sequence[str],
-        questions: Sequence[str],
-        found: Calibration,
-    ) -> "CalibrationRecord":
-        """A record of now; `questions` are those with a label, once for each label."""
-        return cls(
-            kind=kind,
-            judge=judge,
-            votes=votes,
-            prompts=tuple(prompts),
-            labelled=len(questions),
-            agreement=found.accuracy.mean,
-            kappa=found.kappa,
-            kappa_low=found.kappa_low,
-            bias=found.bias,
-            questions=dict(Counter(map(question_hash, questions))),
-            created=datetime.now(UTC).date().isoformat(),
-        )
 
     def labels_on(self, questions: Collection[str]) -> int:
         """How many of its labels are about these questions."""

@@ -15,7 +15,7 @@ from assay.data.dataset import Dataset, sample_dataset
 from assay.data.load import KNOWN, check_dataset, load_dataset
 from assay.data.public_sources import SOURCES
 from assay.data.text_file import Findings
-from assay.metrics.describe import CUTOFFS, DatasetFacts, describe_dataset
+from assay.metrics.describe import CUTOFFS, describe_dataset
 from assay.net.json import JsonObject
 from assay.report.console import figures_table, labeled
 from assay.report.numbers import approximate, count, counted, figure
@@ -143,53 +143,55 @@ def _written(dataset: Dataset, out: Path) -> Result:
     return Result(value, notes=[f"evaluate on it with: assay eval TARGET --dataset {out}"])
 
 
-def _rendered(found: DatasetFacts) -> Iterator["RenderableType"]:
-    yield Text(f"data set {found.name}", style="bold")
+def _rendered(found: JsonObject) -> Iterator["RenderableType"]:
+    yield Text(f"data set {found['name']}", style="bold")
+    documents, empty = count(found["documents"]), count(found["empty_documents"])
+    middle, longest = found["median_length"], found["longest"]
     shown: JsonObject = {
-        "documents": f"{count(found.documents)}, of which empty: {count(found.empty_documents)}",
-        "words_in_a_document": f"{found.median_length:.0f} in the median, {found.longest} at most",
-        "queries": found.queries,
-        "reference_answers": found.answers,
-        "tags": dict(found.tags),
-        "fingerprint": found.fingerprint[:16],
+        "documents": f"{documents}, of which empty: {empty}",
+        "words_in_a_document": f"{middle:.0f} in the median, {longest} at most",
+        "queries": found["queries"],
+        "reference_answers": found["answers"],
+        "tags": dict(found["tags"]),
+        "fingerprint": found["fingerprint"][:16],
     }
-    if not found.documents:
+    if not found["documents"]:
         shown |= {"documents": "none: for a service that has its own", "words_in_a_document": None}
-    if overlap := found.overlap_with_train:
+    if overlap := found["overlap_with_train"]:
         shown["seen_in_train"] = (
-            f"{overlap.seen_in_train} of {overlap.relevant_documents} documents relevant in "
-            f"{found.split}; {overlap.queries_like_a_train_query} queries nearly repeat one"
+            f"{overlap['seen_in_train']} of {overlap['relevant_documents']} documents relevant in "
+            f"{found['split']}; {overlap['queries_like_a_train_query']} queries nearly repeat one"
         )
     yield facts(shown)
 
     yield ""
     splits = figures_table(("split", _LABEL_WIDTH), "queries", "with relevant", "judgments")
     splits.add_column("grade: judgments", overflow="fold")
-    for name, split in found.splits.items():
-        figures = (count(n) for n in (split.queries, split.measurable, split.judgments))
-        grades = ", ".join(f"{grade}: {count(n)}" for grade, n in split.grades.items())
+    for name, split in found["splits"].items():
+        figures = (count(n) for n in (split["queries"], split["measurable"], split["judgments"]))
+        grades = ", ".join(f"{grade}: {count(n)}" for grade, n in split["grades"].items())
         splits.add_row(Text(name), *figures, grades)
     yield splits
 
-    if found.ceilings:
-        yield from ("", Text(f"the highest means that any system can reach on {found.split}"))
+    if found["ceilings"]:
+        yield from ("", Text(f"the highest means that any system can reach on {found['split']}"))
         ceilings = figures_table(("metric", _LABEL_WIDTH), *(f"@{k}" for k in CUTOFFS))
         for metric in ("Recall", "Precision"):
-            ceilings.add_row(metric, *(figure(found.ceilings[f"{metric}@{k}"]) for k in CUTOFFS))
+            ceilings.add_row(metric, *(figure(found["ceilings"][f"{metric}@{k}"]) for k in CUTOFFS))
         yield ceilings
 
     yield from ("", Text("queries needed to distinguish two systems"))
-    available = found.splits[found.split].measurable
-    has = f"{found.split} has {count(available)}"
+    available = found["splits"][found["split"]]["measurable"]
+    has = f"{found['split']} has {count(available)}"
     resolution = figures_table(("difference", _LABEL_WIDTH), "queries", has)
-    for difference, needed in found.queries_needed.items():
+    for difference, needed in found["queries_needed"].items():
         verdict = "enough" if available >= needed else "too few"
         resolution.add_row(difference, approximate(needed), verdict)
     yield resolution
     yield Text(
-        f"assumed: paired differences with a standard deviation of {found.assumed_std:g}; "
+        f"assumed: paired differences with a standard deviation of {found['assumed_std']:g}; "
         "power 0.8, significance 0.05",
         style="dim",
     )
-    for warning in found.warnings:
+    for warning in found["warnings"]:
         yield from ("", Text(f"warning: {warning}", style="yellow"))

@@ -1,8 +1,10 @@
 """`assay ground-truth`, `data questions` and `judge`: labels by models and by people."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,6 +17,7 @@ from assay.answers.calibration import (
     LabeledRow,
     add_record,
     compare_with_labels,
+    question_hash,
     read_labels,
 )
 from assay.answers.criteria import VOTES, rate_answer, read_criteria
@@ -263,7 +266,7 @@ def grade(
 
 
 def _graded(result: GradingResult, asked: JsonObject, out: Path) -> Result:
-    grades = [each.model_grade for each in result.records]
+    grades = [each["model_grade"] for each in result.records]
     value = {
         "judged_by": asked["model"],
         "graded": len(grades),
@@ -277,7 +280,8 @@ def _graded(result: GradingResult, asked: JsonObject, out: Path) -> Result:
     }
     text: list[Any] = [facts(value, "agreement")]
     notes = [f"these grades are model-made ({asked['model']}), not by people"]
-    labels = [(r.label, r.model_grade) for r in result.records if r.label is not None]
+    graded = [r for r in result.records if r["label"] is not None]
+    labels = [(r["label"], r["model_grade"]) for r in graded]
     if len(labels) < MIN_GRADED:
         people = counted(len(labels), "label")
         notes.append(f"warning: only {people} of people: the agreement says little")
@@ -357,8 +361,20 @@ def calibrate(
         subject.value,
     )
     if out is not None:
-        how = (subject.kind, asked["provider"], subject.votes, subject.prompts)
-        add_record(out, CalibrationRecord.of(*how, [row.question for row in labeled], result))
+        record = CalibrationRecord(
+            kind=subject.kind,
+            judge=asked["provider"],
+            votes=subject.votes,
+            prompts=tuple(subject.prompts),
+            labelled=len(labeled),
+            agreement=result.accuracy.mean,
+            kappa=result.kappa,
+            kappa_low=result.kappa_low,
+            bias=result.bias,
+            questions=dict(Counter(question_hash(row.question) for row in labeled)),
+            created=datetime.now(UTC).date().isoformat(),
+        )
+        add_record(out, record)
     value = {"kind": subject.kind, "judge": asked, **asdict(result)}
     value["unreliable"] = unreliable(judgments, max_flips=chosen.max_flips)
     shown = value | {

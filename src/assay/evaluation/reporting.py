@@ -209,7 +209,7 @@ def write_report(folder: RunFolder, evaluation: "Evaluation", found: ReportInput
         section = AnswerReport(found.results.cases, found.results, dataset, config)
         answers = section.section()
         folder.write_answers(list(section.rows()))
-    checks = SanityChecks(dataset.judgments_in(config.split), metrics[0].key)
+    checks = SanityChecks(dataset.judgments_in(config.split))
     results = _Results(found.log, dataset, config, metrics)
     writer = ReportWriter(folder.report_file)
     try:

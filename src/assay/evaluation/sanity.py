@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from assay.net.redact import redact_secrets
-from assay.report.numbers import counted, figure
+from assay.report.numbers import counted
 
 if TYPE_CHECKING:
     from assay.data.dataset import Judgments
@@ -23,29 +21,21 @@ if TYPE_CHECKING:
 _MIN_ANSWERS = 5
 _MIN_SWAPPED = 10
 _MAX_NEIGHBORS = 8
-_MIN_TREND_ANSWERS = 40
-_MIN_TREND = 0.2
 
 
 class _Answer(NamedTuple):
     """What is kept of a row: there may be very many."""
 
-    at: float
     query_id: str
     first: str
-    score: float
     relevant: bool  # whether one of its documents is relevant to the query
 
 
 class SanityChecks:
-    """Collects the rows of a run as they are written: `add` each, then ask for `warnings`.
+    """Collects the rows of a run as they are written: `add` each, then ask for `warnings`."""
 
-    `metric` is the key of the headline in the scores of a row.
-    """
-
-    def __init__(self, judgments: "Judgments", metric: str) -> None:
+    def __init__(self, judgments: "Judgments") -> None:
         self._judgments = judgments
-        self._metric = metric
         self._answers: list[_Answer] = []
         self._lengths: Counter[int] = Counter()
         self._lists: set[int] = set()
@@ -64,8 +54,7 @@ class SanityChecks:
         for doc_id in docs:
             if doc_id not in self._expected and (expected := self._folded.get(doc_id.casefold())):
                 self._misspelled[doc_id] = expected
-        score, first = row.scores[self._metric], docs[0] if docs else ""
-        self._answers.append(_Answer(row.at, row.query_id, first, score, any(found)))
+        self._answers.append(_Answer(row.query_id, docs[0] if docs else "", any(found)))
         self._lengths[len(docs)] += 1
         self._lists.add(hash(tuple(docs)))
         if len(call.scores) == len(docs) and len(set(call.scores)) > 1:
@@ -78,9 +67,8 @@ class SanityChecks:
         """Warnings for readers of the figures, one sentence each."""
         if not self._answers:
             return []
-        found = [self._check_ids(report), *self._check_lists(report), self._check_trend(report)]
-        found += [self._check_swapped(report), self._check_spelling(report)]
-        return [*filter(None, found)]
+        found = [self._check_ids(report), *self._check_lists(report), self._check_swapped(report)]
+        return [*filter(None, [*found, self._check_spelling(report)])]
 
     def _check_ids(self, report: "Report") -> str:
         """A score of 0 because no id was read, or because all ids belong to another data set."""
@@ -155,23 +143,6 @@ class SanityChecks:
                 f"the scores of {rising:,} of {scored:,} answers rise, and the last document is "
                 "relevant more often than the first: is the list upside down?"
             )
-
-    def _check_trend(self, report: "Report") -> str:
-        """A second half that is far better than the first: the target learns, or caches."""
-        if len(self._answers) < _MIN_TREND_ANSWERS:
-            return ""
-        by_time = sorted(self._answers, key=lambda each: each.at)
-        first, second = np.array_split(np.array([each.score for each in by_time]), 2)
-        gain = float(second.mean() - first.mean())
-        error = float(np.sqrt(first.var() / first.size + second.var() / second.size))
-        if gain < max(_MIN_TREND, 4 * error):  # of ordinary runs, 1 in 30,000 reaches four errors
-            return ""
-        metric, _ = report.headline
-        return (
-            f"{metric} is {figure(float(first.mean()))} in the first half of the run and "
-            f"{figure(float(second.mean()))} in the second: does the target learn from earlier "
-            "queries?"
-        )
 
     def _check_swapped(self, report: "Report") -> str:
         """Answers with nothing for their own query, whose first document belongs to a neighbor.

@@ -9,7 +9,7 @@ written names the model.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from assay.labels.pool import GRADES, MAX_PASSAGE, GradingPool, PassagePair
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
 from assay.llm.providers.provider import LLMProvider
 from assay.net.gather import gather, gather_for
+from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.text import stems, text_hash
 
@@ -68,29 +69,13 @@ def control_pairs(pairs: Sequence[PassagePair], number: int) -> Iterator[Passage
 
 
 @dataclass(frozen=True, slots=True)
-class GradeRecord:
-    """A row of the table; `label` is a person's, `grade` what metrics use: 0 below
-    `RELEVANT_FROM`.
+class GradingResult:
+    """The rows of the table; `doubt` says why the model is not believed, and nothing was written.
+
+    In a row, `label` is a person's, `grade` what metrics use: 0 below `RELEVANT_FROM`.
     """
 
-    query_id: str
-    query: str
-    doc_id: str
-    grade: int
-    model_grade: int
-    judged_by: str
-    prompt: str
-    votes: str
-    passage_sha256: str
-    created: str
-    label: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class GradingResult:
-    """What was graded; `doubt` says why the model is not believed, and nothing was written."""
-
-    records: Sequence[GradeRecord] = ()
+    records: Sequence[JsonObject] = ()
     unreadable: int = 0
     unsteady: int = 0
     doubt: str | None = None
@@ -128,27 +113,27 @@ async def grade_pool(
         return GradingResult(doubt="most replies were no readable grade (0, 1, 2 or 3)")
     if len(grades) >= _MIN_TO_DIFFER and len({*grades}) == 1:
         return GradingResult(doubt=f"grade {grades[0]} was given to all {len(grades)} passages")
-    records = [
-        GradeRecord(
-            query_id=pair.query_id,
-            query=pair.query,
-            doc_id=pair.doc_id,
-            grade=grade if grade >= RELEVANT_FROM else 0,
-            model_grade=grade,
-            judged_by=provider.name,
-            prompt=load_prompt(_PROMPT).id,
-            votes=" ".join(map(str, judgment.votes)),
-            passage_sha256=text_hash(pair.passage),
-            created=datetime.now(UTC).date().isoformat(),
-            label=pool.labels.get(pair.name),
-        )
+    records: list[JsonObject] = [
+        {
+            "query_id": pair.query_id,
+            "query": pair.query,
+            "doc_id": pair.doc_id,
+            "grade": grade if grade >= RELEVANT_FROM else 0,
+            "model_grade": grade,
+            "judged_by": provider.name,
+            "prompt": load_prompt(_PROMPT).id,
+            "votes": " ".join(map(str, judgment.votes)),
+            "passage_sha256": text_hash(pair.passage),
+            "created": datetime.now(UTC).date().isoformat(),
+            "label": pool.labels.get(pair.name),
+        }
         for pair, judgment, grade in zip(pool.pairs, given, grades, strict=True)
         if grade is not None
     ]
-    columns = [each.name for each in fields(GradeRecord)]
-    rows = ([_cell(value) for value in asdict(record).values()] for record in records)
-    write_file(out, csv_table(columns, rows))
-    judged = {(r.query_id, r.doc_id): (f"{MODEL_MADE}{r.judged_by}", r.grade) for r in records}
+    rows = ([_cell(value) for value in record.values()] for record in records)
+    write_file(out, csv_table([*records[0]], rows))
+    maker = f"{MODEL_MADE}{provider.name}"
+    judged = {(r["query_id"], r["doc_id"]): (maker, r["grade"]) for r in records}
     for query_id, known in (people or {}).items():
         judged |= {(query_id, doc_id): ("0", grade) for doc_id, grade in known.items()}
     lines = ((query, who, doc_id, grade) for (query, doc_id), (who, grade) in judged.items())

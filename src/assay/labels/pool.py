@@ -9,7 +9,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations
@@ -160,11 +160,6 @@ def combine_labels(graders: Sequence[PairLabels]) -> dict[PairName, int]:
         for name, grade in labels.items():
             grades.setdefault(name, []).append(grade)
     return {name: sorted(found)[(len(found) - 1) // 2] for name, found in grades.items()}
-
-
-def label_rows(labels: PairLabels) -> Iterator[tuple[str, str, str, int]]:
-    """Labels of people as rows of qrels."""
-    return ((query_id, "0", doc_id, grade) for (query_id, doc_id), grade in labels.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Statistics of a data set that say how far a score on it can be trusted."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from math import ceil
 from statistics import median
 
@@ -10,6 +9,7 @@ from assay.data.dataset import Dataset, Query
 from assay.metrics.formulas import GradedLists, has_relevant
 from assay.metrics.metric import Metric, Precision, Recall
 from assay.metrics.statistics import queries_needed
+from assay.net.json import JsonObject
 from assay.text import words
 
 CUTOFFS = (5, 10, 100)
@@ -23,54 +23,11 @@ MUCH_SEEN = 0.5
 SIMILAR = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class SplitFacts:
-    """`measurable` are the queries with a relevant document; `grades` counts judgments by grade."""
+def describe_dataset(dataset: Dataset, split: str = "test") -> JsonObject:
+    """Describe a data set: sizes, grades, ceilings, overlap with train, and what it can resolve.
 
-    queries: int
-    measurable: int
-    judgments: int
-    grades: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """How much of a split can be known from the train judgments."""
-
-    relevant_documents: int
-    seen_in_train: int
-    share_seen: float
-    queries_like_a_train_query: int
-    example: tuple[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetFacts:
-    """`ceilings` are means over the measurable queries of `split`; lengths count words.
-    `queries_needed`: by difference, if paired differences have a standard deviation of
-    `assumed_std`.
+    `measurable` queries have a relevant document, and `ceilings` are means over those of `split`.
     """
-
-    name: str
-    fingerprint: str
-    documents: int
-    empty_documents: int
-    median_length: float
-    longest: int
-    queries: int
-    answers: int
-    tags: Mapping[str, int]
-    splits: Mapping[str, SplitFacts]
-    split: str
-    ceilings: Mapping[str, float]
-    overlap_with_train: Overlap | None
-    assumed_std: float
-    queries_needed: Mapping[str, int]
-    warnings: tuple[str, ...]
-
-
-def describe_dataset(dataset: Dataset, split: str = "test") -> DatasetFacts:
-    """Describe a data set: sizes, grades, ceilings, overlap with train, and what it can resolve."""
     judged = dataset.judgments_in(split)
     ideal = GradedLists.ideal(grades for grades in judged.values() if has_relevant(grades))
     metrics: list[Metric] = [metric @ k for metric in (Recall, Precision) for k in CUTOFFS]
@@ -78,33 +35,34 @@ def describe_dataset(dataset: Dataset, split: str = "test") -> DatasetFacts:
     overlap, splits = _overlap(dataset, split), {}
     for name, judgments in dataset.judgments.items():
         grades = Counter(grade for one in judgments.values() for grade in one.values())
-        splits[name] = SplitFacts(
-            queries=len(judgments),
-            measurable=sum(map(has_relevant, judgments.values())),
-            judgments=grades.total(),
-            grades={str(grade): grades[grade] for grade in sorted(grades)},
-        )
-    return DatasetFacts(
-        name=dataset.name,
-        fingerprint=dataset.fingerprint,
-        documents=len(dataset.documents),
-        empty_documents=lengths.count(0),
-        median_length=median(lengths or [0]),
-        longest=max(lengths, default=0),
-        queries=len(dataset.queries),
-        answers=len(dataset.answers),
-        tags=dict(Counter(t for q in dataset.queries.values() for t in q.tags).most_common()),
-        splits=splits,
-        split=split,
-        ceilings={repr(m): float(m.measure(ideal, ideal).mean()) for m in metrics if ideal.size},
-        overlap_with_train=overlap,
-        assumed_std=ASSUMED_STD,
-        queries_needed={str(each): queries_needed(ASSUMED_STD, each) for each in DIFFERENCES},
-        warnings=(*dataset.warnings, *_warnings(ideal.size, split, overlap)),
-    )
+        splits[name] = {
+            "queries": len(judgments),
+            "measurable": sum(map(has_relevant, judgments.values())),
+            "judgments": grades.total(),
+            "grades": {str(grade): grades[grade] for grade in sorted(grades)},
+        }
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "documents": len(dataset.documents),
+        "empty_documents": lengths.count(0),
+        "median_length": median(lengths or [0]),
+        "longest": max(lengths, default=0),
+        "queries": len(dataset.queries),
+        "answers": len(dataset.answers),
+        "tags": dict(Counter(t for q in dataset.queries.values() for t in q.tags).most_common()),
+        "splits": splits,
+        "split": split,
+        "ceilings": {repr(m): float(m.measure(ideal, ideal).mean()) for m in metrics if ideal.size},
+        "overlap_with_train": overlap,
+        "assumed_std": ASSUMED_STD,
+        "queries_needed": {str(each): queries_needed(ASSUMED_STD, each) for each in DIFFERENCES},
+        "warnings": (*dataset.warnings, *_warnings(ideal.size, split, overlap)),
+    }
 
 
-def _overlap(dataset: Dataset, split: str) -> Overlap | None:
+def _overlap(dataset: Dataset, split: str) -> JsonObject | None:
+    """How much of a split can be known from the train judgments."""
     if split == "train" or "train" not in dataset.judgments:
         return None
     seen = set().union(*dataset.judgments_in("train").values())
@@ -113,24 +71,31 @@ def _overlap(dataset: Dataset, split: str) -> Overlap | None:
     pairs = similar_pairs(dataset.queries_in(split), dataset.queries_in("train"))
     known = len(relevant & seen)
     share = known / len(relevant) if relevant else 0.0
-    return Overlap(len(relevant), known, share, len(pairs), next(iter(pairs), None))
+    return {
+        "relevant_documents": len(relevant),
+        "seen_in_train": known,
+        "share_seen": share,
+        "queries_like_a_train_query": len(pairs),
+        "example": next(iter(pairs), None),
+    }
 
 
-def _warnings(measurable: int, split: str, overlap: Overlap | None) -> Iterable[str]:
+def _warnings(measurable: int, split: str, overlap: JsonObject | None) -> Iterable[str]:
     if not measurable:
         yield f"no query of split {split!r} has a relevant document: no ranking can be measured"
     if overlap is None:
         return
-    if overlap.share_seen >= MUCH_SEEN:
+    if overlap["share_seen"] >= MUCH_SEEN:
+        seen, relevant = overlap["seen_in_train"], overlap["relevant_documents"]
         yield (
-            f"{overlap.seen_in_train:,} of {overlap.relevant_documents:,} relevant documents of "
-            f"{split!r} are in the train judgments; compare no trained system with a zero-shot one"
+            f"{seen:,} of {relevant:,} relevant documents of {split!r} are in the train "
+            "judgments; compare no trained system with a zero-shot one"
         )
-    if overlap.example:
-        query, other = overlap.example
+    if overlap["example"]:
+        number, (query, other) = overlap["queries_like_a_train_query"], overlap["example"]
         yield (
-            f"{overlap.queries_like_a_train_query:,} queries of {split!r} are nearly the same as "
-            f"a train query, for example {query!r} and {other!r}"
+            f"{number:,} queries of {split!r} are nearly the same as a train query, for "
+            f"example {query!r} and {other!r}"
         )
 
 

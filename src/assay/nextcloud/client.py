@@ -179,12 +179,7 @@ class NotesClient:
         await self._request("DELETE", f"notes/{note_id}")
 
     async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        idempotent: bool = True,
-        **request: Any,
+        self, method: str, path: str, *, idempotent: bool = True, **request: Any
     ) -> httpx.Response:
         """Retries what can help; a request that is not idempotent only if it was not done."""
 

@@ -45,10 +45,7 @@ _MAX_DOTS = 150  # more would make the page of a thousand runs larger than 150 k
 _MAX_STOPS = 60  # of the Tab key in one chart; the list of runs leads to the same places
 _MAX_BARS = 12  # from more runs on, their intervals are a band
 _SERIES_ROOM = 190
-_TITLES = {
-    LATENCY: "Median latency",
-    SLOW: "p95 latency",
-}
+_TITLES = {LATENCY: "Median latency", SLOW: "p95 latency"}
 
 
 # --- elements ------------------------------------------------------------------------------------

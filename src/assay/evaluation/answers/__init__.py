@@ -1,4 +1,1 @@
-"""Evaluation of answers: cases, judge, counterfactual runs, and the section of the report.
-
-Imported only by runs that evaluate answers.
-"""
+"""The answers of a run: judged, asked again with other contexts, diagnosed."""

@@ -26,7 +26,6 @@ from assay.labels.pool import (
     check_grader,
     choose_pairs,
     combine_labels,
-    label_rows,
     write_pool,
 )
 from assay.run.folder import RunFolder
@@ -216,7 +215,8 @@ def table_file(request: Request) -> Response:
 def qrels_file(request: Request) -> Response:
     """The judgments that the graders make together."""
     grades = _pool(request).grades()
-    content = trec_qrels(label_rows(combine_labels(list(grades.values()))))
+    labels = combine_labels(list(grades.values()))
+    content = trec_qrels((query, "0", doc, grade) for (query, doc), grade in labels.items())
     return download(content, f"{request.path_params['pool']}.qrels", "text/plain")
 
 
