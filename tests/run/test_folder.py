@@ -16,8 +16,16 @@ from assay import Run
 from assay.data import Dataset, load_dataset
 from assay.errors import RunError
 from assay.files import FileLock
+from assay.metrics.answer_values import JudgeCall
 from assay.run.config import RunConfig
-from assay.run.folder import RunFolder, create_run, find_run, find_run_dataset, list_runs
+from assay.run.folder import (
+    JudgeLog,
+    RunFolder,
+    create_run,
+    find_run,
+    find_run_dataset,
+    list_runs,
+)
 from assay.run.listing import list_lines
 from assay.run.models import RunState, TargetRecord
 from assay.run.provenance import versions
@@ -236,3 +244,16 @@ def test_rows_are_read_one_at_a_time(run: Run) -> None:
     content = path.read_bytes()
     path.write_bytes(content.replace(rows[6].to_json(), b'{"nonsense'))
     assert run.folder.find_row(rows[0].query_id) == rows[0]
+
+
+def test_what_a_judge_said_is_kept_up_to_a_number_of_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.run.folder.MAX_JUDGE_CALLS", 2)
+    log = JudgeLog(tmp_path)
+    call = JudgeCall(query_id="q", kind="correctness", prompt="?", reply=None, verdict=None)
+    log.add(call.model_copy(update={"query_id": ""}))  # a control
+    for reply in (None, "TRUE", "FALSE"):  # None: it refused
+        log.add(call.model_copy(update={"reply": reply}))
+    lines = RunFolder(tmp_path).judge_file.read_bytes().splitlines()
+    assert [orjson.loads(line)["reply"] for line in lines] == [None, "TRUE"]
