@@ -364,7 +364,7 @@ def _leaked(case: AnswerCase) -> str | None:
 def _obeys_document(case: AnswerCase) -> str | None:
     """What a document wants a model to say, or the order itself."""
     orders = (
-        # An order may have sentences of its own in quotes.
+        # An order may quote several sentences.
         text[match.start() : match.end() + _MAX_ORDER].partition("\n")[0]
         for text in case.shown.values()
         for match in _ORDER.finditer(text)

@@ -101,7 +101,7 @@ class SentenceIndex:
             return []
         near = [self._rows[place] for place in sorted(shared) if shared[place] == best]
         held = {value for row in near for value in values(row)}
-        # A clause about something else has values of its own.
+        # Two clauses of one sentence may be about two things, each with its values.
         about = {word for row in near for word in content(row)}
         beside = beside_values(sentence)
         figures = [value for value in beside if not beside[value] or beside[value] & about]

@@ -400,8 +400,8 @@ class _Stream:
 
 
 class _SharedTransport(httpx2.AsyncBaseTransport):
-    """Sends the SDK's requests, values of its own copy of httpx, by `http`, without its time limit,
-    and records how each exchange ended.
+    """Sends the requests of the SDK's copy of httpx by `http`, without its time limit, and records
+    how each exchange ended.
     """
 
     def __init__(self, http: httpx.AsyncClient) -> None:

@@ -75,7 +75,7 @@ def nuggets_of_log(path: Path, cases: Sequence[AnswerCase]) -> Nuggets:
 
 @dataclass(frozen=True)
 class NuggetFindings:
-    """Each nugget with what the answer does with it, by query id, and all of them in words."""
+    """Each nugget with what the answer does with it, by query id, and the report on all."""
 
     assigned: Mapping[str, list[NuggetAssignment]]
     report: NuggetsReport

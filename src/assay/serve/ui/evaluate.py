@@ -301,7 +301,7 @@ async def try_query(config: RunConfig, query: str, policy: OutboundPolicy) -> di
     data, target = None, parse_target(reveal(config.target))
     is_builtin = TARGET_KINDS[target.kind].searches_dataset
     try:
-        # Whoever tries one query does not wait for a download of gigabytes.
+        # One query is not worth waiting for a download of gigabytes.
         with offline():
             data = await asyncio.to_thread(load_dataset, config.dataset, columns=config.columns)
     except DownloadError:

@@ -35,7 +35,7 @@ from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine
 
-# Each is a process of its own, with its data set in memory.
+# Each is a separate process with its data set in memory.
 MAX_RUNNING = 4
 _MAX_KEPT = 50
 _MAX_LINES = 20
