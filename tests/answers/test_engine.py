@@ -129,6 +129,7 @@ def test_an_answer_ends_in_one_of_six_ways(answer: str, facts: bool, ended: str)
         ("Lockers hold no more than 20 kg.", None),
         ("Lockers must not hold over 20 kg.", None),
         ("Boxes must be locked by a member.", "opposite"),
+        ("Boxes must not be locked by a member.", "polarity"),
         ("A child pays 9 euros and an adult 6 euros.", "number"),
     ],
 )

@@ -177,9 +177,10 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
     sentence, *near = (_MUST_NOT.sub("may not", text) for text in (sentence, *near))
     stems = {stem(word) for word in words(sentence)}
     for one, other in (pair for pair in _OPPOSITES if pair[0] in stems and pair[1] not in stems):
-        beside = _beside(one, sentence)
+        beside, stance = _beside(one, sentence), polarity(sentence)
         alone = not any(_beside(one, row) for row in near)
-        if alone and all(beside & _beside(other, row) for row in near):
+        # "More is not allowed" is what "less is allowed" says.
+        if alone and all(beside & _beside(other, r) and polarity(r) == stance for r in near):
             yield Difference(kind="opposite", said=one, expected=other)
 
 

@@ -27,7 +27,7 @@ _TALK_WORDS = """hello hi hey dear customer thank thanks welcome great good ques
 TALK = frozenset(map(stem, _TALK_WORDS.split()))
 _COURTESY = re.compile(
     r"\b(?:let (?:me|us) know|feel free|hesitate to|thank(?:s| you) for|(?:best|kind) regards|"
-    r"(?:please|should|can) (?:contact|check|verify|consult)|(?:not|no) \w+ advice|"
+    r"(?:please|should|can) (?:contact|ask|check|verify|consult)|(?:not|no) \w+ advice|"
     r"subject to change|(?:may|might) change|"
     r"dear \w+,|your team|here(?:'s| is) what|for more (?:details|information)|"
     r"(?:able to|can) help)"
