@@ -179,7 +179,9 @@ def _one_case(question: str, answer: str, reference: str, source: str) -> Answer
         ("Not removing a tooth\n\nAt 35 euros each, two teeth cost 70 euros.", set()),
         ("At 35 euros each, two teeth cost 70 euros. Please check the page itself.", set()),
         ("At 35 euros each, two teeth cost 70 euros. Each tooth costs", {"cut-off"}),
-        ("Hmm, wait, at 35 euros each two teeth cost 70 euros.", {"leaked"}),
+        ("Hmm, at 35 euros each two teeth cost 70 euros.", {"leaked"}),
+        ("Let me check the documents: 35 euros each, so two teeth cost 70 euros.", {"leaked"}),
+        ("At 35 euros each, two teeth cost 70 euros after a wait, not before.", set()),
     ],
 )
 def test_what_a_right_answer_adds_is_told_from_how_it_says_it(answer: str, kinds: set[str]) -> None:

@@ -311,7 +311,7 @@ _LEAK = re.compile(
     r"(?im)</?(?:think(?:ing)?|scratchpad|reasoning|system|context|documents?|instructions?)>"
     r"|<\|\w+\|>|\[/?INST\]|^[\W_]{0,5}(?:thought|action|observation|system|assistant|user) ?:"
     r"|\bas an ai\b|\banswer the question\b|\byou are (?:an?|the) (?:\w+ ){0,3}assistant\b"
-    r"|\b(?:hmm+|wait), |\blet me (?:look|see|think|check|re-?read)\b(?! know)"
+    r"|\bhmm+\b|\blet me (?:look at|check|re-?read) the (?:passage|document|context|source|note)"
     r"|\bthe user(?:'s question)? (?:is asking|asks|asked|wants|needs)\b"
     r"|\banswer only (?:from|with|using)\b|\A\s*(?:```|<[a-z!/]|[{\[]\s*[\"{\[])"
 )
