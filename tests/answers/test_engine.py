@@ -130,13 +130,17 @@ def test_an_answer_ends_in_one_of_six_ways(answer: str, facts: bool, ended: str)
         ("Lockers must not hold over 20 kg.", None),
         ("Boxes must be locked by a member.", "opposite"),
         ("Boxes must not be locked by a member.", "polarity"),
+        ("More noise is allowed at night.", "opposite"),
+        ("More noise is not allowed at night.", None),
         ("A child pays 9 euros and an adult 6 euros.", "number"),
     ],
 )
 def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None) -> None:
     locker = "A locker in the north hall costs 3 euros; a key costs nothing."
     table = "Prices | hall | basket |\n|---|---|\n| south | 4 euros |"
-    rules = "Lockers hold up to 20 kg. Boxes may be locked by a member."
+    rules = (
+        "Lockers hold up to 20 kg. Boxes may be locked by a member. Less noise is allowed at night."
+    )
     prices = "A child pays 6 euros and an adult 9 euros."
     found = differences(said, dict.fromkeys([locker, table, rules, prices], "the source"))
     assert [each.kind for each in found] == ([kind] if kind else [])

@@ -117,8 +117,8 @@ class SentenceIndex:
             for row in further
             if len(content(row) & said) + sum(is_in(each, values(row)) for each in figures) >= best
         ]
-        swaps = [exchanged(sentence, row) for row in near]
-        found += [_exchange(*swap) for swap in swaps[:1] if swap and all(swaps)]
+        swaps = [swap for row in near if (swap := exchanged(sentence, row))]
+        found += [_exchange(*swaps[0])] if len(swaps) == len(near) else []
         return [*_reversals(sentence, near), *found]
 
     def other_values(
@@ -171,16 +171,22 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
             said = f"{limit} {value.text}"
             yield Difference(kind="opposite", said=said, expected=other_limit)
     # "Not more than 5" is no denial of "up to 5".
-    if not limits and all(_denies(sentence, row) or _denies(row, sentence) for row in near):
+    is_denied = not limits and all(_denies(sentence, row) or _denies(row, sentence) for row in near)
+    opposites = [*_opposites(*(_MUST_NOT.sub("may not", text) for text in (sentence, *near)))]
+    # Two reversals are none: "more is not allowed" says what "less is allowed" says.
+    if is_denied and not opposites:
         yield Difference(kind="polarity", said=sentence, expected=near[0])
-    # "Must not" forbids as "may not" does.
-    sentence, *near = (_MUST_NOT.sub("may not", text) for text in (sentence, *near))
+    if not is_denied:
+        yield from opposites
+
+
+def _opposites(sentence: str, *near: str) -> Iterator[Difference]:
+    """Words in the place of their opposites, beside the same words."""
     stems = {stem(word) for word in words(sentence)}
     for one, other in (pair for pair in _OPPOSITES if pair[0] in stems and pair[1] not in stems):
-        beside, stance = _beside(one, sentence), polarity(sentence)
+        beside = _beside(one, sentence)
         alone = not any(_beside(one, row) for row in near)
-        # "More is not allowed" is what "less is allowed" says.
-        if alone and all(beside & _beside(other, r) and polarity(r) == stance for r in near):
+        if alone and all(beside & _beside(other, row) for row in near):
             yield Difference(kind="opposite", said=one, expected=other)
 
 
