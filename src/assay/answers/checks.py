@@ -44,8 +44,7 @@ _SEVERITIES = ("wrong", "unsafe", "form")
 _SIGNIFICANT = 0.05
 _MAX_IDS = 100
 _MAX_QUOTE = 120
-_MAX_ORDER = 300
-_LONG_SOURCE = 200
+_MAX_ORDER, _LONG_SOURCE = 300, 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +354,8 @@ def _foreign(pattern: re.Pattern[str], case: AnswerCase) -> str | None:
 
 
 def _leaked(case: AnswerCase) -> str | None:
-    whole = [
-        text for text in case.seen_texts if len(text) > _LONG_SOURCE and text in (case.answer or "")
-    ]
+    answer = case.answer or ""
+    whole = [text for text in case.seen_texts if len(text) > _LONG_SOURCE and text in answer]
     return _foreign(_LEAK, case) or (whole[0] if len(whole) > 1 else None)
 
 

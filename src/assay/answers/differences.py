@@ -36,7 +36,7 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     include exclude, gain lose, early late, high low"""
 _PAIRS = [[*map(stem, pair.split())] for pair in _OPPOSITE_WORDS.split(",")]
 _OPPOSITES = [*_PAIRS, *(pair[::-1] for pair in _PAIRS)]
-_MUST_NOT = re.compile(r"\bmust(?: not|n['’]t)\b", re.IGNORECASE)
+_MUST_NOT = re.compile(r"\bmust(?: not|n['’]t)\b", re.IGNORECASE)  # means "may not"
 _NOWHERE = "nothing shown"
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
 _ALLOWED = content("allowed permitted accepted possible")
@@ -167,9 +167,8 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
     }
     for value, others in limits.items():
         if all(opposes(value, each) for each in others):
-            limit, other_limit = ("at least", "at most")[:: value.bound]
-            said = f"{limit} {value.text}"
-            yield Difference(kind="opposite", said=said, expected=other_limit)
+            said, expected = ("at least", "at most")[:: value.bound]
+            yield Difference(kind="opposite", said=f"{said} {value.text}", expected=expected)
     # "Not more than 5" is no denial of "up to 5".
     is_denied = not limits and all(_denies(sentence, row) or _denies(row, sentence) for row in near)
     opposites = [*_opposites(*(_MUST_NOT.sub("may not", text) for text in (sentence, *near)))]

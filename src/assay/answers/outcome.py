@@ -53,9 +53,7 @@ _TAKEN_BACK = re.compile(
     r"not (?:true|right|correct|the case|so))\b"
 )
 # What denies that which it stands after: "Marta does not", but not "at £20 you cannot".
-_AFTER = re.compile(
-    r"(?:cannot|(?:is|are|was|were|do|does|did|can|may|must|will|should|has|have) not)\b"
-)
+_AFTER = re.compile(r"(?:cannot|[a-z]{2,6} not)\b")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _EXCEPTED = frozenset(("except", "unless", "only"))
 _SIMILAR_SHARE = 0.75

@@ -119,8 +119,7 @@ _BOUND_AFTER = re.compile(
     r" (?P<most>(?:(?:or|and) (?:less|fewer|under|below|younger|earlier)|at (?:most|the latest)))\b"
     r"| (?:(?:or|and) (?:more|over|above|older|longer|later|higher)|at (?:least|the earliest))\b"
 )
-_CLAUSE_END = re.compile(r"[;:,()](?!\d)|[.!?](?= )|\b(?:and|but|or)\b|\n")
-CLAUSES = re.compile(r"[,;:()–](?!\d)| - |\b(?:and|but|except|because)\b")
+CLAUSES = re.compile(r"[,;:()–](?!\d)|[.!?](?= )| - |\n|\b(?:and|or|but|except|because)\b")
 _NO_CONTENT = {*_UNITS, *_NUMBERS, *_BOUNDS, "pm", "s"}
 _YEARS = range(1900, 2100)
 _LONG_TEXT = 2_000
@@ -199,14 +198,14 @@ def _amount(value: Value) -> object:
 def _bound(before: str, after: str) -> int:
     """Whether what is said around a value makes it a lower bound, 1, or an upper one, -1."""
     before = before.replace("up to", "upto").replace("limited to", "upto")
-    clause, follows = _CLAUSE_END.split(before)[-1], after[:30]
+    clause, follows = CLAUSES.split(before)[-1], after[:30]
     # "from 9:00 to 17:00": the words before another value are about that one.
     beside = takewhile(lambda word: not word[0].isdigit(), reversed(words(clause)[-5:]))
     near = [word for word in beside if word in _BOUNDS]
     found = _BOUNDS[near[0]] if near else 0
     if not found and (later := _BOUND_AFTER.match(follows)):
         found = -1 if later["most"] else 1
-    around = [*words(clause), *words(_CLAUSE_END.split(follows)[0])]
+    around = [*words(clause), *words(CLAUSES.split(follows)[0])]
     return -found if any(map(is_negation, around)) else found
 
 
