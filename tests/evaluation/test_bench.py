@@ -116,7 +116,7 @@ NOTES = '[datasets]\nn = "notes"'
             f'[targets]\na = {{ target = "builtin:bm25", seed = 5 }}\n{NOTES}',
             "'seed' does not belong",
         ),
-        (f'[options]\nbaseline = "x"\n{ONE}{NOTES}', "'baseline' does not belong here"),
+        (f'[options]\ntag = ["x=1"]\n{ONE}{NOTES}', "'tag' does not belong here"),
         (f'metric = "ndcg@20"\n{ONE}{NOTES}', "nDCG@20 is not measured with top_k 5"),
         ("[targets", "is not a suite"),
     ],

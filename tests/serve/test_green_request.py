@@ -77,6 +77,7 @@ def test_a_request_decides_how_it_is_evaluated_then_the_environment(
         ({"mcp_server_url": "nowhere"}, "config.mcp_server_url: "),
         ({"concurrency": 65}, "config.concurrency: "),
         ({"answers": "perhaps"}, "config.answers: "),
+        ({"compare_to": "../other/runs/main"}, "config.compare_to: "),
     ],
 )
 def test_a_wrong_setting_is_refused(tiny: Dataset, config: dict[str, Any], field: str) -> None:

@@ -2,8 +2,7 @@
 
 The drivers are the command line, Python, the A2A evaluator, `bench`, `merge` and Ray; finishing an
 interrupted run is the seventh way. What they share: figures, warnings, gates against an earlier
-run, privacy. `bench` compares its own runs and the A2A evaluator has no earlier ones, so neither
-takes `--compare-to`; a private run is not sent to Ray (`tests/phi`).
+run, privacy. A private run is not sent to Ray (`tests/phi`).
 """
 
 import json
@@ -18,6 +17,7 @@ from tests.system.running import A2AAgent, environment, evaluate, run, serving
 
 NOTES = ("--dataset", "notes", "--num-queries", "30", "--seed", "7", "--top-k", "3")
 REGRESSION = ("--compare-to", "main", "--gate", "ndcg@3>=main-0.01", "--fail-on-regression")
+SETTINGS = {"compare_to": "main", "gates": ["ndcg@3>=main-0.01"], "fail_on_regression": True}
 
 
 def same_for_all() -> A2AAgent:
@@ -43,8 +43,7 @@ def by_command(agent: str, folder: Path, *options: str, code: int = 0) -> dict[s
 
 def by_python(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
     keywords: dict[str, Any] = {"num_queries": 30, "seed": 7, "top_k": 3}
-    if REGRESSION[0] in options:
-        keywords |= {"compare_to": "main", "gates": REGRESSION[3], "fail_on_regression": True}
+    keywords |= SETTINGS if REGRESSION[0] in options else {}
     keywords |= {"private": True} if "--private" in options else {}
     script = (
         "import assay, sys\n"
@@ -65,21 +64,23 @@ def by_python(agent: str, folder: Path, *options: str, code: int = 0) -> dict[st
 
 
 def by_evaluator(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
-    config = {"num_queries": 30, "random_seed": 7, "top_k": 3}
+    config: dict[str, Any] = {"num_queries": 30, "random_seed": 7, "top_k": 3}
+    config |= SETTINGS if REGRESSION[0] in options else {}
     private = {"ASSAY_PRIVATE": "1"} if "--private" in options else {}
     with serving("green", "--dataset", "notes", folder=folder, **private) as url:
         return dict(evaluate(url, agent, **config)["report"])
 
 
 def by_bench(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
-    private = "private = true\n" if "--private" in options else ""
+    settings = "private = true\n" if "--private" in options else ""
+    if REGRESSION[0] in options:
+        settings += 'compare-to = "main"\ngate = ["ndcg@3>=main-0.01"]\nfail-on-regression = true\n'
     (folder / "suite.toml").write_text(
-        f'[options]\ntop_k = 3\nseed = 7\n{private}[targets]\nmine = "a2a:{agent}"\n'
+        f'[options]\ntop_k = 3\nseed = 7\n{settings}[targets]\nmine = "a2a:{agent}"\n'
         '[datasets]\nnotes = { dataset = "notes", num_queries = 30 }\n'
     )
-    command(folder, "bench", "suite.toml")
-    (report,) = (folder / "runs").glob("*/report.json")
-    return dict(json.loads(report.read_text()))
+    command(folder, "bench", "suite.toml", code=code)
+    return command(folder, "report", "latest")
 
 
 def by_merge(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
@@ -131,7 +132,9 @@ def test_reports_and_warnings(
     assert what_it_says(drive(agent, tmp_path)) == expected
 
 
-@pytest.mark.parametrize("drive", [by_command, by_python, by_merge, RAY, by_resuming])
+@pytest.mark.parametrize(
+    "drive", [by_command, by_python, by_evaluator, by_bench, by_merge, RAY, by_resuming]
+)
 def test_a_regression_fails_the_run(drive: Driver, agent: str, tmp_path: Path) -> None:
     better = run(tmp_path, "eval", "builtin:bm25", *NOTES, "--label", "main")
     assert better.returncode == 0, better.stderr

@@ -32,7 +32,6 @@ from assay.run.models import RunState
 SUITES = Path(__file__).parent / "suites"
 _SUITE_FILE = "suite.toml"
 _ABOUT_DATA = ("dataset", "columns", "split", "num_queries", "seed")
-_NOT_IN_SUITES = ("tag", "baseline", "compare_to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +103,10 @@ def _read_options(
     table: Mapping[str, Any], where: str, not_here: Collection[str]
 ) -> dict[str, Any]:
     for key in table:
-        if key.replace("-", "_") in (*_NOT_IN_SUITES, *not_here):
+        if key.replace("-", "_") in ("tag", *not_here):
             raise UsageError(
                 f"{where}: {key!r} does not belong here: what is about the data goes into "
-                "[datasets], and a suite compares all of its runs"
+                "[datasets], and the tag is the bench's"
             )
     given = read_option_table(table, where)
     return {

@@ -111,6 +111,7 @@ class RunConfig:
         flag="--gate",
         metavar="EXPR",
         on_resume="free",
+        request_field="gates",
     )
     baseline: str = _usual(
         "", "A second target to evaluate and compare with.", metavar="TARGET", on_resume="free"
@@ -121,6 +122,7 @@ class RunConfig:
         "git branch, or a run's folder or name. Gates may name it: ndcg@10>=main-0.01.",
         metavar="LABEL|BRANCH|RUN",
         on_resume="free",
+        request_field="compare_to",
     )
     answers: bool = _usual(
         False,
@@ -289,6 +291,7 @@ class RunConfig:
         "If no run matches --compare-to yet, continue without it and skip the gates that name it. "
         "For a CI job that has not run on the main branch yet.",
         on_resume="free",
+        request_field="allow_first_run",
         needs="compare_to",
     )
     fail_on_regression: bool = _option(
@@ -296,6 +299,7 @@ class RunConfig:
         "Exit with 1 if the run is significantly worse than the one that it is compared with.",
         usual=True,
         on_resume="free",
+        request_field="fail_on_regression",
     )
     note: str = _option("", "A sentence to store with the run, for later readers.", as_tag=True)
     track: str = _option(
@@ -413,6 +417,11 @@ class RunConfig:
         """As `dataclasses.replace`, but without settings that have no meaning any more."""
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
         return RunConfig(**without_unneeded(kept | changes))
+
+    @property
+    def compares_with_path(self) -> bool:
+        """Whether `compare_to` is a path, which a caller from another machine may not name."""
+        return "/" in self.compare_to or "\\" in self.compare_to or self.compare_to[:1] == "."
 
     @property
     def trials(self) -> Sequence[int]:

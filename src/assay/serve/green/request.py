@@ -60,7 +60,7 @@ class _PlatformConfig(BaseModel):
 
 
 def _request_field(setting: Option) -> tuple[Any, Any]:
-    kinds: dict[type, Any] = {int: Integer, float: Number}
+    kinds: dict[type, Any] = {int: Integer, float: Number, tuple: tuple[str, ...]}
     kind = kinds.get(setting.kind, setting.kind)
     limits = {"ge": setting.low, "le": setting.request_high or setting.high}
     bounds = {name: value for name, value in limits.items() if value is not None}
@@ -127,6 +127,8 @@ def to_config(
         config = RunConfig(target=f"a2a:{agent_url(asked)}", dataset=source, **settings)
     except AssayError as error:
         raise TaskRefused(f"config.{error}") from None
+    if config.compares_with_path:
+        raise TaskRefused("config.compare_to: the name, label or branch of a run kept here")
     if config.num_shards > number:
         raise TaskRefused(f"config.num_shards: at most {number}, the number of queries")
     warnings = []

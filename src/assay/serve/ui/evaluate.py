@@ -277,7 +277,7 @@ def _forbidden(config: RunConfig, policy: OutboundPolicy) -> list[str]:
         "searches": config.searches,
         "embedder": config.embedder,
         "dataset": config.dataset not in KNOWN,
-        "compare_to": re.search(r"[/\\]|^\.", config.compare_to),
+        "compare_to": config.compares_with_path,
         "judge": provider_files(config.judge)
         or not all(policy.names(*address) for address in addresses),
         # A regular expression can keep the server busy for hours.
