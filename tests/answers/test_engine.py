@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from assay.answers.case import AnswerCase
-from assay.answers.checks import binomial_tail, find_faults
+from assay.answers.checks import find_faults
 from assay.answers.differences import differences
 from assay.answers.outcome import outcome, stated_facts, states
 from assay.answers.statements import abstained, statements
 from assay.answers.values import is_in, polarity, values
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.llm.passages import ContextChunk
+from assay.metrics.statistics import binomial_tail
 
 
 @pytest.mark.parametrize(

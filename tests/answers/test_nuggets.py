@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from assay.answers.judge import Judge, parse_words, ruled
-from assay.answers.references import Importance, Nugget
 from assay.data import load_dataset
 from assay.evaluation.answers.nuggets import (
     SUPPORT,
@@ -18,6 +17,7 @@ from assay.evaluation.answers.nuggets import (
     assignment,
     nugget_scores,
 )
+from assay.labels.references import Importance, Nugget
 
 FACT = re.compile(r"Fact \d+:\n<fact \w+>\n(.*?)\n</fact", re.DOTALL)
 ANSWER = re.compile(r"Answer:\n<answer \w+>\n(.*?)\n</answer", re.DOTALL)

@@ -9,9 +9,9 @@ import pytest
 from tests.llm_providers.model_server import openai_model
 
 import assay
-from assay.answers.references import nugget_hash
 from assay.data import Dataset
 from assay.errors import DataError, UsageError
+from assay.labels.references import nugget_hash
 from assay.report.terminal import plain_text, render_report
 
 DATA = Dataset.from_dicts(

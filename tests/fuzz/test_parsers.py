@@ -20,7 +20,6 @@ from tests.fuzz.mutation import almost, almost_text, examples
 from assay.answers.calibration import read_calibrations, read_labels
 from assay.answers.criteria import read_criteria
 from assay.answers.judge import parse_words
-from assay.answers.references import read_references, reference_to_json
 from assay.contract.client import parse_response, parse_response_object
 from assay.data import load_dataset
 from assay.data.dataset import Document, Query
@@ -33,6 +32,7 @@ from assay.evaluation.bench import read_suite
 from assay.evaluation.gates import parse_gate
 from assay.labels.pool import read_pool
 from assay.labels.reference_writing import ModelExtractor
+from assay.labels.references import read_references, reference_to_json
 from assay.metrics.audit import read_report
 from assay.net.redact import redact_url
 from assay.net.sse import EventReader, EventTooLarge

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from tests.labels.conftest import Invoke, refused
 from tests.llm_providers.model_server import ModelServer
 
-from assay.answers.references import read_references
 from assay.cli.app import app
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_beir
 from assay.errors import DataError
 from assay.labels.reference_writing import AnswerWriter, expected_ids, ranked_documents
+from assay.labels.references import read_references
 
 SEED_KEYS = [
     *("query_id", "query_text", "ground_truth_answer", "expected_document_ids"),

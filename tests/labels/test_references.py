@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from tests.labels.conftest import NFCORPUS
 
-from assay.answers.references import (
+from assay.data import Dataset, Query, load_dataset
+from assay.errors import DataError
+from assay.labels.reference_writing import SELECTED, AnswerWriter, generate_references
+from assay.labels.references import (
     Importance,
     Nugget,
     NuggetMaker,
@@ -22,9 +25,6 @@ from assay.answers.references import (
     reference_kinds,
     write_references,
 )
-from assay.data import Dataset, Query, load_dataset
-from assay.errors import DataError
-from assay.labels.reference_writing import SELECTED, AnswerWriter, generate_references
 
 FIXTURE = Path(__file__).parents[1] / "rag_evaluation" / "fixtures" / "ground_truth.json"
 RECORD: dict[str, Any] = {

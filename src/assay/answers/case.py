@@ -36,7 +36,6 @@ class AnswerCase:
     retrieved: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
     contexts: tuple[ContextChunk, ...] = ()
-    repeated_citations: int = 0
     documents: Documents = field(default_factory=dict, repr=False, compare=False)
     verdict: Literal["right", "wrong", "undecided"] | None = None
     answer_length: int = field(init=False)

@@ -11,7 +11,6 @@ worth reading.
 """
 
 import itertools
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +36,7 @@ from assay.answers.statements import CLAUSE, PLACE_MARK, TALK, is_talk, without_
 from assay.answers.values import content, is_in, values
 from assay.extras import load_plugin
 from assay.metrics.answer_values import AnswerFinding
+from assay.metrics.statistics import binomial_tail
 from assay.text import normalize, sentences, strip_controls, words
 
 Severity = Literal["wrong", "unsafe", "form"]
@@ -132,28 +132,6 @@ def _finding(check: Check, hits: dict[str, str], of: int, *, quote: bool) -> Ans
     )
 
 
-def binomial_tail(hits: int, of: int, rate: float) -> float:
-    """The probability of so many hits or more among `of` answers, if each is one with `rate`.
-
-    >>> binomial_tail(1, 24, 0.0), round(binomial_tail(2, 24, 0.02), 2)
-    (0.0, 0.08)
-    """
-    if rate == 0:
-        return float(hits == 0)
-    # Log terms: the coefficients of a thousand answers do not fit into a float.
-    below = (
-        math.exp(
-            math.lgamma(of + 1)
-            - math.lgamma(k + 1)
-            - math.lgamma(of - k + 1)
-            + k * math.log(rate)
-            + (of - k) * math.log1p(-rate)
-        )
-        for k in range(hits)
-    )
-    return max(0.0, 1 - sum(below))
-
-
 def _retrieval(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
     rankings = Counter(case.retrieved for case in cases if case.retrieved)
     many = max(3, len(cases) / 2)
@@ -187,11 +165,6 @@ def _citations() -> tuple[Check, ...]:
         unsafe("cites-nothing", "cite nothing", _cites_nothing),
         unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.023),
         unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.034),
-        unsafe(
-            "cites-twice",
-            "cite a document twice",
-            lambda case: "" if case.repeated_citations else None,
-        ),
     )
 
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from assay.answers.checks import binomial_tail
 from assay.answers.judge import Judgment, quote_unreadable
 from assay.answers.statements import abstained
 from assay.metrics.answer_values import JudgeControls
+from assay.metrics.statistics import binomial_tail
 from assay.net.gather import gather
 from assay.text import sentences, stems
 

@@ -17,6 +17,7 @@ from assay.answers.values import (
     is_in,
     opposes,
     polarity,
+    remember,
     tokens,
     values,
 )
@@ -174,6 +175,7 @@ def exchanged(said: str, reference: str) -> tuple[Value, Value] | None:
     return None
 
 
+@remember
 def beside_values(text: str) -> dict[Value, set[str]]:
     """The stems beside each value, in the clauses that have it."""
     found: dict[Value, set[str]] = {}

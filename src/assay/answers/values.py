@@ -140,7 +140,7 @@ class Value:
     bound: int = field(default=0, compare=False)
 
 
-def _remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
+def remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
     """Every check reads the same sentences again; only a few of the longer texts are kept."""
     short, long = lru_cache(maxsize=20_000)(read), lru_cache(maxsize=8)(read)
 
@@ -151,7 +151,7 @@ def _remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
     return remembering
 
 
-@_remember
+@remember
 def values(text: str) -> frozenset[Value]:
     """The numbers, dates, times and names of a text, each in one spelling."""
     lines = "\n".join(map(normalize, text.split("\n")))  # what ends a line ends its clause
@@ -247,7 +247,7 @@ def _in_digits(match: re.Match[str]) -> str:
     return f"{total + below}{'.5' if match['half'] else f'.{tail}' if tail else ''}"
 
 
-@_remember
+@remember
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a text, with its values in one spelling.
 
@@ -278,7 +278,7 @@ def _respell(match: re.Match[str]) -> str:
     return " ".join(str(part) for part in (weekday, day, name, year) if part)
 
 
-@_remember
+@remember
 def content(text: str) -> frozenset[str]:
     """The stems that carry the meaning of a text; numbers and units are values instead."""
     return frozenset(

@@ -18,7 +18,11 @@ from typing import Any
 
 from assay.answers.faithfulness import unsupported
 from assay.answers.judge import Judge
-from assay.answers.references import (
+from assay.answers.values import polarity
+from assay.data.dataset import Dataset, Document, Query
+from assay.errors import DataError, UsageError
+from assay.labels.questions import json_in, quoted_in, unless_refused
+from assay.labels.references import (
     ANSWER_HASH,
     MAX_FACT,
     Importance,
@@ -29,10 +33,6 @@ from assay.answers.references import (
     read_references,
     write_references,
 )
-from assay.answers.values import polarity
-from assay.data.dataset import Dataset, Document, Query
-from assay.errors import DataError, UsageError
-from assay.labels.questions import json_in, quoted_in, unless_refused
 from assay.llm.answerer import is_instruction
 from assay.llm.prompt import (
     ABSTAINED,

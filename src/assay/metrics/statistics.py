@@ -223,6 +223,28 @@ def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
     return None if by_chance <= _SAME else 1 - seen / by_chance
 
 
+def binomial_tail(hits: int, of: int, rate: float) -> float:
+    """The probability of so many hits or more among `of` things, if each is one with `rate`.
+
+    >>> binomial_tail(1, 24, 0.0), round(binomial_tail(2, 24, 0.02), 2)
+    (0.0, 0.08)
+    """
+    if rate == 0:
+        return float(hits == 0)
+    # Log terms: the coefficients of a thousand answers do not fit into a float.
+    below = (
+        math.exp(
+            math.lgamma(of + 1)
+            - math.lgamma(k + 1)
+            - math.lgamma(of - k + 1)
+            + k * math.log(rate)
+            + (of - k) * math.log1p(-rate)
+        )
+        for k in range(hits)
+    )
+    return max(0.0, 1 - sum(below))
+
+
 def min_queries(comparisons: int = 1) -> int:
     """With fewer queries, no difference is significant at 0.05, however large it is."""
     # The randomization test of n queries has no p-value below 2 / 2**n, which `holm` multiplies.

@@ -123,7 +123,7 @@ def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> 
             "no reference answers found: pass a file with --assay-ground-truth, or create "
             f"{GROUND_TRUTH} with: assay ground-truth"
         )
-    from assay.answers.references import load_references, reference_to_json
+    from assay.labels.references import load_references, reference_to_json
 
     with user_errors():  # with the texts that the file leaves out
         found = load_references(path, session_dataset(pytestconfig))

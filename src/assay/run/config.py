@@ -419,11 +419,6 @@ class RunConfig:
         return RunConfig(**without_unneeded(kept | changes))
 
     @property
-    def compares_with_path(self) -> bool:
-        """Whether `compare_to` is a path, which a caller from another machine may not name."""
-        return "/" in self.compare_to or "\\" in self.compare_to or self.compare_to[:1] == "."
-
-    @property
     def trials(self) -> Sequence[int]:
         """The numbers of the trials: from 1 with `--repeat`, else 0 alone."""
         return (0,) if self.repeat == 1 else range(1, self.repeat + 1)
@@ -442,7 +437,7 @@ class RunConfig:
         if not self.references:
             return ""
         # Imported late: a run without answers must not load what evaluates them.
-        from assay.answers.references import reference_kinds
+        from assay.labels.references import reference_kinds
 
         fitting = [file for file in self.references if kind in reference_kinds(file)]
         if len(fitting) > 1:

@@ -358,6 +358,11 @@ def find_run(reference: str, out: Path) -> RunFolder:
     raise RunError(f"{problem} called {reference!r} under {out}; list them with: assay runs{hint}")
 
 
+def is_path(reference: str) -> bool:
+    """Whether a reference to a run is a path, which no caller from another machine may name."""
+    return "/" in reference or "\\" in reference or reference.startswith(".")
+
+
 def folder_at(reference: str, out: Path, marker: str = "run.json") -> Path | None:
     """The folder with a file `marker` of this path, or of this name in `out`; None if none is."""
     for path in (Path(reference), out / reference):

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay.answers.case import AnswerCase
-from assay.answers.references import load_references
 from assay.answers.statements import abstained
 from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
+from assay.labels.references import load_references
 from assay.llm.prompt import cited_marks
 from assay.run.calls import Call
 from assay.text import normalize
@@ -48,7 +48,6 @@ def _case(
         retrieved=call.doc_ids[:top_k] if call is not None else (),
         citations=tuple(dict.fromkeys(cited))[:top_k],
         contexts=call.contexts if call is not None else (),
-        repeated_citations=len(call.citations) - len(set(call.citations)) if call else 0,
         documents=dataset.documents,
     )
 

@@ -23,13 +23,13 @@ from assay.answers.judge_controls import (
     control_pairs,
 )
 from assay.answers.outcome import taken_back
-from assay.answers.references import Nugget, Reference, load_references, read_references
 from assay.answers.statements import CLAUSE, abstained
 from assay.answers.values import polarity
 from assay.data.dataset import Dataset, Query
 from assay.errors import DataError
 from assay.evaluation.answers.asking_again import CounterfactualRunner
 from assay.evaluation.gates import figure_calibration
+from assay.labels.references import Nugget, Reference, load_references, read_references
 from assay.llm.prompt import delimited, delimiter_code, load_prompt, numbered
 from assay.metrics.answer_values import JudgeControls, NuggetAssignment
 from assay.metrics.figures import NUGGET_METRICS

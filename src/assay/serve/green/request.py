@@ -12,6 +12,7 @@ from assay.errors import AssayError, UsageError
 from assay.evaluation.merge import ROLE
 from assay.net.outbound import split_address
 from assay.run.config import RunConfig, environment_defaults, request_settings
+from assay.run.folder import is_path
 from assay.run.option import Option
 from assay.serve.a2a import TaskRefused
 
@@ -127,7 +128,7 @@ def to_config(
         config = RunConfig(target=f"a2a:{agent_url(asked)}", dataset=source, **settings)
     except AssayError as error:
         raise TaskRefused(f"config.{error}") from None
-    if config.compares_with_path:
+    if is_path(config.compare_to):
         raise TaskRefused("config.compare_to: the name, label or branch of a run kept here")
     if config.num_shards > number:
         raise TaskRefused(f"config.num_shards: at most {number}, the number of queries")

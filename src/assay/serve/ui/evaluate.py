@@ -38,6 +38,7 @@ from assay.run.config import (
     read_form,
     settings,
 )
+from assay.run.folder import is_path
 from assay.run.option import Group
 from assay.search.retriever import check_request
 from assay.serve.ui.context import Ui, posted, ui_of
@@ -277,7 +278,7 @@ def _forbidden(config: RunConfig, policy: OutboundPolicy) -> list[str]:
         "searches": config.searches,
         "embedder": config.embedder,
         "dataset": config.dataset not in KNOWN,
-        "compare_to": config.compares_with_path,
+        "compare_to": is_path(config.compare_to),
         "judge": provider_files(config.judge)
         or not all(policy.names(*address) for address in addresses),
         # A regular expression can keep the server busy for hours.
