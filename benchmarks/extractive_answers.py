@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 
-from assay.answers.outcome import fact_recall
+from assay.answers.outcome import stated_facts
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import Query
 from assay.llm.answerer import ExtractiveAnswerer
@@ -50,7 +50,7 @@ async def facts(notes: Library, queries: Sequence[Query], gold: bool) -> str:
     ]
     answers = await answered(asked)
     scores = [
-        fact_recall(answer.text, reference.facts)
+        len(stated_facts(answer.text, reference.facts)) / len(reference.facts)
         for answer, (_, reference) in zip(answers, answerable, strict=True)
     ]
     lengths = [len(answer.text) for answer in answers if answer.found]

@@ -7,7 +7,7 @@ import pytest
 from assay.answers.case import AnswerCase
 from assay.answers.checks import find_faults
 from assay.answers.differences import differences
-from assay.answers.outcome import outcome, stated_facts, states
+from assay.answers.outcome import outcome, stated_facts
 from assay.answers.statements import abstained, statements
 from assay.answers.values import is_in, polarity, values
 from assay.data.dataset import Fact, ReferenceAnswer
@@ -163,7 +163,7 @@ def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None)
     ],
 )
 def test_a_time_or_date_is_stated_in_any_spelling(said: str, wording: str, stated: bool) -> None:
-    assert states(said, Fact(wording, (wording,))) is stated
+    assert bool(stated_facts(said, [Fact(wording, (wording,))])) is stated
 
 
 def _one_case(question: str, answer: str, reference: str, source: str) -> AnswerCase:
@@ -258,7 +258,7 @@ def test_a_denial_that_the_source_has_as_well_denies_no_fact() -> None:
     fact = Fact("charity shop", ("charity shop",))
     said = "Bags that nobody has claimed go to the charity shop."
     source = "What is not claimed goes to the charity shop."
-    assert not states(said, fact)
+    assert not stated_facts(said, [fact])
     assert stated_facts(said, [fact], [source]) == [fact]
 
 

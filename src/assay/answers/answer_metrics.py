@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from assay.answers.case import AnswerCase
 from assay.answers.faithfulness import answer_relevance, faithfulness
-from assay.answers.outcome import fact_recall
+from assay.answers.outcome import stated_facts
 
 
 def share_relevant(found: Collection[str], relevant: Collection[str]) -> float:
@@ -26,11 +26,6 @@ def share_found(found: Collection[str], wanted: Collection[str]) -> float:
     return len(set(wanted) & set(found)) / len(set(wanted)) if wanted else 0.0
 
 
-def unknown_citations(cited: Sequence[str], known: Collection[str]) -> list[str]:
-    """Citations of documents that do not exist, in the order of the answer."""
-    return [each for each in dict.fromkeys(cited) if each not in known]
-
-
 @dataclass(frozen=True)
 class AnswerMetric:
     """A metric of answers."""
@@ -41,10 +36,6 @@ class AnswerMetric:
     wants: Callable[[AnswerCase], int] = lambda _case: 0
     """How many documents a full score takes, if that can be more than an agent may return."""
     of_retrieval: bool = False  # what an agent retrieved counts even if it answered nothing
-
-    def measure(self, case: AnswerCase) -> float:
-        """The value for one question; 0 for an agent that failed."""
-        return float(self.value(case)) if case.answer is not None or self.of_retrieval else 0.0
 
     def mean_ceiling(self, cases: Sequence[AnswerCase], top_k: int) -> float:
         """The best mean that an agent with `top_k` documents can reach on the covered cases."""
@@ -61,6 +52,11 @@ def _judged(case: AnswerCase) -> bool:
     return case.answerable and bool(case.relevant_ids)
 
 
+def _fact_recall(case: AnswerCase) -> float:
+    facts = case.reference.facts
+    return len(stated_facts(case.answer or "", facts, case.sources)) / len(facts)
+
+
 def _faithful(case: AnswerCase) -> float:
     """Against what is cited or, for agents that do not cite, against what was retrieved."""
     if case.declined:
@@ -72,7 +68,7 @@ _ALL = [
     AnswerMetric(
         "fact_recall",
         lambda case: bool(case.reference.facts),
-        lambda case: fact_recall(case.answer or "", case.reference.facts, case.sources),
+        _fact_recall,
     ),
     AnswerMetric("faithfulness", _answerable, _faithful),
     AnswerMetric(
@@ -122,8 +118,14 @@ Columns = dict[str, dict[str, float]]
 
 
 def measure_answers(cases: Sequence[AnswerCase]) -> Columns:
-    """Score every case by every metric that covers it."""
+    """Score every case by every metric that covers it; an agent that failed gets 0."""
     return {
-        metric.name: {case.query_id: metric.measure(case) for case in cases if metric.covers(case)}
+        metric.name: {
+            case.query_id: float(metric.value(case))
+            if case.answer is not None or metric.of_retrieval
+            else 0.0
+            for case in cases
+            if metric.covers(case)
+        }
         for metric in _ALL
     }

@@ -41,6 +41,7 @@ from assay.text import normalize, sentences, strip_controls, words
 
 Severity = Literal["wrong", "unsafe", "form"]
 _SEVERITIES = ("wrong", "unsafe", "form")
+_VALUES = ("number", "unit", "date", "time", "name")
 _SIGNIFICANT = 0.05
 _MAX_IDS = 100
 _MAX_QUOTE = 120
@@ -149,7 +150,7 @@ def _retrieval(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
         Check(
             "ranked-last",
             "have the needed document in the last place: is the ranking reversed?",
-            _ranked_last,
+            lambda case: "" if {*case.retrieved[-len(case.needed) :]} == case.needed else None,
             false_rate=0.04,
             covers=lambda case: len(case.retrieved) > 2 and bool(case.needed),
             what="rankings",
@@ -197,7 +198,7 @@ def _answer(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
         Check("same-answer", "are the same text", run.same_answer),
         Check("other-question", "answer another question", run.other_question, 0.01),
         Check("reversed", "say the opposite of their source", _reversed, 0.01),
-        Check("wrong-value", "give a wrong value", _wrong_value, 0.038),
+        Check("wrong-value", "give a wrong value", partial(_differs, _VALUES), 0.038),
         Check("incomplete", "are incomplete although all was shown", _incomplete, 0.01),
         unsafe("from-memory", "are right although nothing shown has it", _from_memory, 0.01),
         unsafe("unsupported", "say something that nothing shown supports", run.unsupported, 0.095),
@@ -240,10 +241,6 @@ def _stale_text(case: AnswerCase) -> str | None:
 
 def _missed(case: AnswerCase) -> str | None:
     return _first(sorted(case.needed - {*case.seen_ids})) if case.answerable else None
-
-
-def _ranked_last(case: AnswerCase) -> str | None:
-    return "" if {*case.retrieved[-len(case.needed) :]} == case.needed else None
 
 
 # --- Citations ------------------------------------------------------------------------------------
@@ -399,16 +396,12 @@ def _declines_wrongly(case: AnswerCase) -> str | None:
     return case.said if wrongly else None
 
 
-def _differs(case: AnswerCase, *kinds: str) -> str | None:
+def _differs(kinds: Sequence[str], case: AnswerCase) -> str | None:
     return _first(each.words for each in case_differences(case) if each.kind in kinds)
 
 
 def _reversed(case: AnswerCase) -> str | None:
-    return _differs(case, "polarity", "opposite") or taken_back(case.statements)
-
-
-def _wrong_value(case: AnswerCase) -> str | None:
-    return _differs(case, "number", "unit", "date", "time", "name")
+    return _differs(("polarity", "opposite"), case) or taken_back(case.statements)
 
 
 def _from_memory(case: AnswerCase) -> str | None:

@@ -227,23 +227,15 @@ def _share_held(case: AnswerCase, text: str) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def states(text: str, fact: Fact) -> bool:
-    """Whether the text asserts the fact by an accepted wording: not denied, not one of options.
-
-    >>> fact = Fact("7:00", ("7:00",))
-    >>> states("It opens at 7:00.", fact), states("It does not open at 7:00.", fact)
-    (True, False)
-    """
-    return bool(stated_facts(text, [fact]))
-
-
-def fact_recall(text: str, facts: Sequence[Fact], sources: Sequence[str] = ()) -> float:
-    """The share of the facts that are stated; 0 if there are none to state."""
-    return len(stated_facts(text, facts, sources)) / len(facts) if facts else 0.0
-
-
 def stated_facts(text: str, facts: Sequence[Fact], sources: Sequence[str] = ()) -> list[Fact]:
-    """Those of the facts that the text asserts; `sources` show which of them are negative."""
+    """The facts that the text asserts by an accepted wording: not denied, not one of options.
+
+    `sources` show which of them are negative.
+
+    >>> facts = [Fact("7:00", ("7:00",))]
+    >>> stated_facts("It does not open at 7:00.", facts)
+    []
+    """
     said = statements(text)
     if taken_back(said):
         return []

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from assay.answers.outcome import states
+from assay.answers.outcome import stated_facts
 from assay.data.beir import read_documents, write_new_beir
 from assay.data.dataset import Dataset, Document, Fact, Query, ReferenceAnswer
 from assay.data.text_file import Findings
@@ -114,7 +114,7 @@ class QuestionCandidate:
 
     def is_stated_in(self, answer: str) -> bool:
         """Whether the answer states all its facts."""
-        return all(states(answer, fact) for fact in self.facts)
+        return len(stated_facts(answer, self.facts)) == len(self.facts)
 
 
 _CANDIDATE_TOKENS = 600  # a question, an answer and some facts with their quotes, as JSON
@@ -198,7 +198,7 @@ class QuestionChecks:
             return Rejection.FALSE_QUOTE
         if not candidate.is_stated_in(candidate.answer):
             return Rejection.UNSTATED
-        if any(states(candidate.question, fact) for fact in candidate.facts):
+        if stated_facts(candidate.question, candidate.facts):
             return Rejection.GIVEN_AWAY
         if _NAMES_DOCUMENT.search(candidate.question):
             return Rejection.NAMES_DOCUMENT

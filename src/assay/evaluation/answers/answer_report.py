@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from assay.answers.answer_metrics import ANSWER_METRICS, Columns, measure_answers, unknown_citations
+from assay.answers.answer_metrics import ANSWER_METRICS, Columns, measure_answers
 from assay.answers.case import MAX_ANSWER, AnswerCase
 from assay.answers.checks import find_faults
 from assay.answers.diagnosis import NOT_TRIED, diagnose, summarize_diagnoses
@@ -18,7 +18,6 @@ from assay.answers.judge import flip_rate
 from assay.answers.outcome import BY_DECLINING, BY_FACTS, BY_VALUES, Outcome, outcome
 from assay.data.dataset import Dataset
 from assay.evaluation.answers.evaluate import AnswerResults
-from assay.evaluation.answers.judging import Verdict
 from assay.evaluation.answers.poisoning import (
     poison_columns,
     poison_findings,
@@ -70,9 +69,16 @@ def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Colu
     if results.judge is not None and results.verdicts:
         judged |= {} if results.unfit else {"judged_faithfulness": {}}
     for case in cases:
-        for name, value in _judged(case, results.verdict_of(case)).items():
-            if name in judged:
-                judged[name][case.query_id] = value
+        verdict = results.verdict_of(case)
+        if verdict.decidable:  # an undecided judge does not make an answer correct
+            right, wrong = verdict.correct is True, verdict.correct is False and case.attempted
+            shown = list(case.shown.values())
+            invents = wrong and unsupported(case.answer or "", shown, case.names)
+            judged["correctness"][case.query_id] = float(right)
+            judged["truthfulness"][case.query_id] = float(right) - wrong
+            judged["hallucination_rate"][case.query_id] = float(bool(invents))
+        if case.answerable and "judged_faithfulness" in judged:
+            judged["judged_faithfulness"][case.query_id] = verdict.faithfulness or 0.0
     columns = {name: each for name, each in judged.items() if each}
     if results.nuggets is not None:
         columns |= results.nuggets.scores()
@@ -82,21 +88,6 @@ def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Colu
     if results.poison is not None:
         columns |= poison_columns(results.poison)
     return columns | {rated.criterion.metric: rated.values for rated in results.criteria}
-
-
-def _judged(case: AnswerCase, verdict: Verdict) -> dict[str, float]:
-    """What a verdict says in figures; an undecided judge does not make an answer correct."""
-    found: dict[str, float] = {}
-    if verdict.decidable:
-        found["correctness"] = float(verdict.correct is True)
-        wrong = verdict.correct is False and case.attempted
-        found["truthfulness"] = float(verdict.correct is True) - wrong
-        shown = list(case.shown.values())
-        invents = wrong and unsupported(case.answer or "", shown, case.names)
-        found["hallucination_rate"] = float(bool(invents))
-    if case.answerable:
-        found["judged_faithfulness"] = verdict.faithfulness or 0.0
-    return found
 
 
 class AnswerReport:
@@ -198,7 +189,8 @@ class AnswerReport:
         found = [
             BadId(query_id=case.query_id, doc_id=each[:200])
             for case in self._cases
-            for each in unknown_citations(case.citations, case.retrieved if is_log else known or ())
+            for each in dict.fromkeys(case.citations)
+            if each not in (case.retrieved if is_log else known or ())
         ]
         return ViolationCount(ids=len(found), examples=found[:3])
 

@@ -21,35 +21,25 @@ def cases_of(
     calls: Sequence[Call | None],
     top_k: int,
 ) -> list[AnswerCase]:
-    """One case for each query, with its call or None if it was not asked."""
+    """One case for each query, with its call or None if it was not asked.
+
+    Documents beyond `top_k` earn nothing, whether they are returned or cited.
+    """
     grades = dataset.judgments_in(split)
     return [
-        _case(dataset, grades, query, call, top_k)
+        AnswerCase(
+            query_id=query.id,
+            question=query.text,
+            reference=dataset.answers.get(query.id) or ReferenceAnswer(query.id, ""),
+            relevant=grades.get(query.id, {}),
+            answer=None if call is None or call.failure else call.answer,
+            retrieved=call.doc_ids[:top_k] if call else (),
+            citations=tuple(dict.fromkeys(call.citations or _marked(call)))[:top_k] if call else (),
+            contexts=call.contexts if call else (),
+            documents=dataset.documents,
+        )
         for query, call in zip(queries, calls, strict=True)
     ]
-
-
-def _case(
-    dataset: Dataset,
-    grades: Mapping[str, Mapping[str, int]],
-    query: Query,
-    call: Call | None,
-    top_k: int,
-) -> AnswerCase:
-    """Documents beyond `top_k` earn nothing, whether they are returned or cited."""
-    answered = call is not None and call.failure is None
-    cited = call.citations or _marked(call) if call is not None else ()
-    return AnswerCase(
-        query_id=query.id,
-        question=query.text,
-        reference=dataset.answers.get(query.id) or ReferenceAnswer(query.id, ""),
-        relevant=grades.get(query.id, {}),
-        answer=call.answer if call is not None and answered else None,
-        retrieved=call.doc_ids[:top_k] if call is not None else (),
-        citations=tuple(dict.fromkeys(cited))[:top_k],
-        contexts=call.contexts if call is not None else (),
-        documents=dataset.documents,
-    )
 
 
 def _marked(call: Call) -> tuple[str, ...]:
