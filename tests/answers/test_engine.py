@@ -40,6 +40,13 @@ from assay.metrics.statistics import binomial_tail
         ("20 Mbit/s", "20,000 kbps", True),
         ("25 km/h", "25 mph", False),
         ("version 3.8", "v3.8", True),
+        ("£5 million", "5,000,000 pounds", True),
+        ("£1.5m", "£1,500,000", True),
+        ("half an hour", "30 minutes", True),
+        ("1½ hours", "90 minutes", True),
+        ("ten per cent", "10%", True),
+        ("10 working days", "10 weeks", False),
+        ("a fortnight", "14 days", True),
     ],
 )
 def test_values_agree_in_any_spelling(one: str, other: str, same: bool) -> None:
@@ -65,6 +72,9 @@ def test_values_agree_in_any_spelling(one: str, other: str, same: bool) -> None:
         ("Based on the provided context, nobody can shorten it.", False),
         ("No FTP server is included; files go over SFTP.", False),
         ("No. The guide says that dogs may not enter.", False),
+        ("None of the available pages gives details about dogs.", True),
+        ("Found in the documents: nothing about it.", True),
+        ("I found no limit: bring as many as you like.", False),
     ],
 )
 def test_refusals_are_told_from_negative_answers(said: str, declined: bool) -> None:
@@ -77,8 +87,10 @@ def test_a_refusal_may_repeat_the_figures_of_the_question_and_name_somebody_else
     unknown = replace(_one_case(question, "", "", "The desk is at 555 0118."))
     unknown = replace(unknown, reference=ReferenceAnswer("q", None))
     refers = replace(unknown, answer="I could not find that. The desk has the number 555 0118.")
+    before = replace(unknown, answer="The desk has the number 555 0118. The notes do not say more.")
     invents = replace(unknown, answer="I could not find that. It costs 40 euros.")
-    assert [outcome(each) for each in (refers, invents)] == ["right", "wrong"]
+    ended = [outcome(each) for each in (refers, before, invents)]
+    assert ended == ["right", "right", "wrong"]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +105,7 @@ def test_a_refusal_may_repeat_the_figures_of_the_question_and_name_somebody_else
 )
 def test_source_marks_and_markup_are_not_stated(said: str) -> None:
     assert [each.rstrip(".") for each in statements(said, ["billing-faq"])] == ["It costs 3 euros"]
+    assert statements("It covers 15 m² of ground.²") == ["It covers 15 m² of ground."]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +147,7 @@ def test_an_answer_ends_in_one_of_six_ways(answer: str, facts: bool, ended: str)
         ("More noise is allowed at night.", "opposite"),
         ("More noise is not allowed at night.", None),
         ("A child pays 9 euros and an adult 6 euros.", "number"),
+        ("The sauna is closed for guests on Sunday.", None),
     ],
 )
 def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None) -> None:
@@ -141,6 +155,7 @@ def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None)
     table = "Prices | hall | basket |\n|---|---|\n| south | 4 euros |"
     rules = (
         "Lockers hold up to 20 kg. Boxes may be locked by a member. Less noise is allowed at night."
+        " The sauna is open for guests every day apart from Sunday."
     )
     prices = "A child pays 6 euros and an adult 9 euros."
     found = differences(said, dict.fromkeys([locker, table, rules, prices], "the source"))
@@ -212,6 +227,20 @@ def test_figures_alone_decide_in_other_languages_than_english(
     reference: str, answer: str, ended: str
 ) -> None:
     assert outcome(_one_case("Wie lange dauert der Versand?", answer, reference, "")) == ended
+
+
+@pytest.mark.parametrize(
+    ("answer", "ended"),
+    [
+        ("The firm has to apply for it by 3 May.", "right"),
+        ("The firm applies.", "undecided"),  # neither right nor wrong for what it leaves out
+        ("The firm has to apply for it by 9 May.", "wrong"),
+        ("Your neighbours do.", "wrong"),
+    ],
+)
+def test_a_reference_that_says_more_makes_no_answer_wrong(answer: str, ended: str) -> None:
+    reference = "The firm has to apply for it by 3 May, because it needs cover of £5 million."
+    assert outcome(_one_case("Who has to ask for the permit?", answer, reference, "")) == ended
 
 
 def test_negations_that_deny_nothing() -> None:

@@ -103,3 +103,19 @@ def test_numbers_are_places_where_all_of_them_can_be() -> None:
     assert cited_marks("So [1]. And so [40].", shown, named) == {"1": "1", "40": "40"}
     assert cited_marks("So [1]. Or [tea, sic]. `[40]`", shown[:1], named) == {"1": "2", "tea": "2"}
     assert cited_marks("So [7].", ["a", "b"], {}) == {"7": ""}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "So (tea-1).",
+        "See *Green tea*.",
+        'According to "Green tea", so.',
+        "So.[^1]\n\n[^1]: Green tea, page 3",
+        "So.\n\nSources:\n- Green tea (tea-1)",
+    ],
+)
+def test_a_document_is_cited_by_its_id_or_title_where_sources_are_named(text: str) -> None:
+    named = {"tea-1": "tea-1", "Green tea": "tea-1"}
+    assert {*cited_marks(text, ["tea-1"], named).values()} == {"tea-1"}
+    assert cited_marks("Green tea steeps for 3 minutes.", ["tea-1"], named) == {}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from assay.answers.case import AnswerCase, once
-from assay.answers.outcome import beside_values, exchanged, outcome
+from assay.answers.outcome import EXCEPTING, beside_values, exchanged, outcome
 from assay.answers.statements import TALK, without_label
 from assay.answers.values import (
     CLAUSES,
@@ -175,7 +175,8 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
     # Two reversals are none: "more is not allowed" says what "less is allowed" says.
     if is_denied and not opposites:
         yield Difference(kind="polarity", said=sentence, expected=near[0])
-    if not is_denied:
+    # "Closed on Sunday" is "open every day apart from Sunday".
+    if not is_denied and EXCEPTING.isdisjoint(words(" ".join([sentence, *near]))):
         yield from opposites
 
 

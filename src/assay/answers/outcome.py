@@ -18,6 +18,7 @@ from assay.answers.values import (
     opposes,
     polarity,
     remember,
+    same_unit,
     tokens,
     values,
 )
@@ -56,7 +57,8 @@ _TAKEN_BACK = re.compile(
 # What denies that which it stands after: "Marta does not", but not "at £20 you cannot".
 _AFTER = re.compile(r"(?:cannot|[a-z]{2,6} not)\b")
 _BRACKETS = re.compile(r"\([^()]*\)")
-_EXCEPTED = frozenset(("except", "unless", "only"))
+_WHY = re.compile(r"\b(?:because|since|so that|which|as)\b")
+EXCEPTING = frozenset(words("except unless only apart excluding"))  # "not except" is "only"
 _SIMILAR_SHARE = 0.75
 
 
@@ -103,13 +105,14 @@ def correct(case: AnswerCase) -> bool | None:
 
 @once
 def _expected(case: AnswerCase) -> list[Value]:
-    """The values of the reference that the question does not state.
+    """The values of the reference's first sentence with any that the question does not state.
 
-    What is in brackets explains, and an abbreviation may be written out: neither has to be stated
-    beside other values.
+    What is in brackets or after "because" explains, and an abbreviation may be written out: neither
+    has to be stated beside other values.
     """
     asked, reference = values(case.question), case.reference.answer or ""
-    for text in (_BRACKETS.sub("", reference), reference):
+    texts = [*sentences(_BRACKETS.sub("", reference)), *sentences(reference)]
+    for text in (_WHY.split(each)[0] or each for each in texts):
         new = [value for value in values(text) if not is_in(value, asked)]
         # Elsewhere other words than names have capitals: "fünf Tage" has the name of "drei Tage".
         new = [value for value in new if value.kind != "name" or case.is_english]
@@ -131,14 +134,17 @@ def _stated(case: AnswerCase) -> list[bool]:
         stated = stated_facts(case.answer or "", case.reference.facts, case.sources)
         return [fact in stated for fact in case.reference.facts]
     if expected := _expected(case):
-        return [_gives(case.said, value) for value in expected]
+        given = [_gives(case.said, value) for value in expected]
+        # An answer in the reference's words, and with no other value, may leave it out.
+        if any(given) or _says_otherwise(case, expected):
+            return given
     if not reference or not case.is_english:  # what negates is known in English alone
         return []
     wanted = content(reference) - content(case.question)
     if not case.statements or len(wanted & content(case.said)) < _SIMILAR_SHARE * len(wanted):
         return []
     near = max(case.statements, key=lambda each: len(wanted & content(each)))
-    if not _EXCEPTED.isdisjoint([*words(near), *words(reference)]):
+    if not EXCEPTING.isdisjoint([*words(near), *words(reference)]):
         return []  # "only then" is "not except then"
     if None not in stances:
         return [True]
@@ -147,6 +153,17 @@ def _stated(case: AnswerCase) -> list[bool]:
     if not polarity(reference):  # "Nobody can. This holds for the owner, too."
         return [not all(map(polarity, case.statements))]
     return [polarity(near)]
+
+
+def _says_otherwise(case: AnswerCase, expected: Sequence[Value]) -> bool:
+    """Whether an answer has other values than those expected, or says something else."""
+    known = values(f"{case.question}\n{case.reference.answer}")
+    others = [each for each in values(case.said) if not is_in(each, known)]
+    if any(a.kind == b.kind and same_unit(a.unit, b.unit) for a in others for b in expected):
+        return True
+    held, asked = content(case.reference.answer or ""), content(case.question)
+    said = [content(each) - asked for each in case.statements]
+    return not any(2 * len(each & held) >= len(each) > 0 for each in said)
 
 
 def _gives(text: str, value: Value) -> bool:

@@ -37,7 +37,7 @@ _LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^()\s]{1,500}\)")
 _BRACKETS = re.compile(r" ?[\[(]((?:see|source:?) )?([^\[\]()\n]{1,200})[\])]", re.IGNORECASE)
 _FOOTNOTE = re.compile(
     r"^\[\^\w{1,20}\]:.*|\[\^\w{1,20}\]|<sup>.{1,20}</sup>"
-    r"|(?<=[^\W\d])[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ",
+    r"|(?<=[^\W\d])(?<!\bm)(?<!\bkm)(?<!\bcm)(?<!\bft)[¹²³]|(?<=[.!?])[¹²³]|^[¹²³] ",
     re.MULTILINE,
 )
 _SOURCES = re.compile(
@@ -49,7 +49,7 @@ _CONVERSION = re.compile(r"(?<=[\w€$£%]) \((?:about |approx\S* |[~≈] ?)?[�
 CLAUSE = re.compile(
     r"[,;:()–](?!\d)| - |\b(?:and|or|but|except|unless|until|if|for|with|because)\b"
 )
-_CONTRAST = re.compile(r"[,;]? \b(?:but|however|although|though|that said)\b,? ?", re.IGNORECASE)
+_CONTRAST = re.compile(r"[,;]? \b(?:but|however|although|though|that said)\b,? ?|: ", re.IGNORECASE)
 MAX_STATEMENTS = 500  # sentences of an answer that are measured
 
 
@@ -137,9 +137,10 @@ _REFUSALS = tuple(
     (frozenset(map(stem, speakers.split())), frozenset(map(stem, verbs.split())))
     for speakers, verbs in ((_SPEAKERS, _TELLING), (f"i {_DOCUMENTS}", _HOLDING))
 )
+_FILES = frozenset(map(stem, _DOCUMENTS.split()))
 _SAYING = frozenset(map(stem, words("mention specify state say indicate disclose")))
 _WITHOUT_ADVICE = frozenset({"advice", "guarantee", "longer"})
-_PARTS = re.compile(r"; |, (?:and|so) ")
+_PARTS = re.compile(r"[:;] |, (?:and|so) ")
 _NEAR = 4  # words from a denial to what it denies
 
 
@@ -150,13 +151,14 @@ def declines(sentence: str, asked: Collection[Value] = ()) -> bool:
     >>> declines("The notes do not mention a price."), declines("Dogs are not allowed.")
     (True, False)
     """
-    if normalize(sentence).strip(" .!") in ("not found", "no answer", "unknown", "n/a"):
+    last = normalize(sentence).strip(" .!").rpartition(": ")[2]
+    if last in ("not found", "no answer", "unknown", "n/a") or last.startswith("nothing about"):
         return True
     new = (value for value in values(sentence) if not is_in(value, asked))
     if not all(value.kind == "name" for value in new):
         return False
     # Not 'The page says: "No, ..."'. What one clause denies is not about the files of another.
-    parts = _PARTS.split(sentence.rpartition(": ")[2])
+    parts = _PARTS.split(sentence)
     return any(_refuses(words(without_stance(part))) for part in parts)
 
 
@@ -165,8 +167,7 @@ def _refuses(said: Sequence[str]) -> bool:
         return False
     stems = [*map(stem, said)]
     denials = [n for n, word in enumerate(said) if word in _DENYING or is_negation(word)]
-    # "Does not give", "gives no".
-    denied = {each for n in denials for each in stems[max(0, n - 1) : n + _NEAR + 1]}
+    denied = {each for n in denials for each in _denied(stems, n)}
     tells = any(
         not speakers.isdisjoint(stems) and not verbs.isdisjoint(denied)
         for speakers, verbs in _REFUSALS
@@ -177,6 +178,13 @@ def _refuses(said: Sequence[str]) -> bool:
     absent = any("there" in said or said[n + 1 : n + 2] == ["in"] for n in denials)
     lacks = absent and not within.isdisjoint(_REFUSALS[1][0])
     return tells or bool(lacks) or not _SAYING.isdisjoint(denied)
+
+
+def _denied(said: Sequence[str], place: int) -> Sequence[str]:
+    """The stems beside a denial: "does not give", "gives no", "none of the pages gives"."""
+    end = place + _NEAR + 1
+    sources = [n for n in range(place, min(end, len(said))) if said[n] in _FILES]
+    return said[max(0, place - 1) : (sources[-1] + _NEAR + 1 if sources else end)]
 
 
 def abstained(answer: str, question: str = "") -> bool:
@@ -204,17 +212,11 @@ def abstained(answer: str, question: str = "") -> bool:
 
 
 def refers_on(answer: str, question: str, shown: str) -> bool:
-    """Whether an answer declines and then tells only what was shown, about something else."""
-    asked, known = values(question), values(shown)
-    said = list(dropwhile(partial(_leads_up, asked=asked), statements(answer)))
-    return (
-        bool(said)
-        and declines(said[0], asked)
-        and all(
-            is_in(value, known) or is_in(value, asked) or declines(part, asked)
-            for part in said[1:]
-            for value in values(part)
-        )
+    """Whether an answer declines, and else tells only what was shown, about something else."""
+    asked, known, said = values(question), values(shown), statements(answer)
+    others = [part for part in said if not declines(part, asked)]
+    return len(others) < len(said) and all(
+        is_in(value, known) or is_in(value, asked) for part in others for value in values(part)
     )
 
 

@@ -69,7 +69,25 @@ _NUMBER_WORD = re.compile(
     rf"(?!-(?!{_COUNTED})[a-z])",  # "two-step" counts nothing
     re.IGNORECASE,
 )
+_PHRASES = {
+    "per cent": "percent",
+    "half an hour": "30 minutes",
+    "an hour and a half": "90 minutes",
+    "a quarter of an hour": "15 minutes",
+    "a fortnight": "14 days",
+    "half a dozen": "6",
+    "a dozen": "12",
+}
+_PHRASE = re.compile(rf"\b(?:{'|'.join(_PHRASES)})\b")
+# "1.5 million", "£5m"; "5 m" are metres.
+_SCALED = re.compile(
+    r"(?P<sign>[€$£])?(\d+(?:\.\d+)?)(?: ?(?P<word>thousand|million|billion)"
+    r"|(?(sign) ?(?P<letter>k|m|bn)|(?!)))\b"
+)
+_MULTIPLES = {"t": 10**3, "k": 10**3, "m": 10**6, "b": 10**9}
 _ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)})(?= (?:of )?(?:{_MONTH})\b)")
+_FRACTIONS = {"¼": ".25", "½": ".5", "¾": ".75"}
+_FRACTION = re.compile(r"(\d+)? ?([¼½¾])")
 _PAST = re.compile(r"\b(half|quarter|\d{1,2}) past (\d{1,2})\b(?!:)")
 _PARTS = {"half": "30", "quarter": "15"}
 _HOUR = re.compile(
@@ -95,14 +113,18 @@ _TIME = (
 _QUANTITY = (
     r"(?:(?P<sign>[€$£]|\b(?:eur|usd|gbp|chf|nok|sek|dkk)\b) ?)?"
     r"(?<![\w.,])(?P<number>(?<!\d )[1-9]\d{0,2}(?: \d{3})+(?! ?\d|[.,]\d)|\d+(?:[.,]\d+)*)"
-    r"(?:[ -]?(?P<unit>[%°€$£]c?|m[23]\b|(?!an?\b|per\b)[a-z]+))?"
+    r"(?:[ -]?(?:(?:working|business|calendar) )?"
+    r"(?P<unit>[%°€$£]c?|m[23]\b|(?!an?\b|per\b)[a-z]+))?"
     r"(?:(?: (?:an?|per|each|every) |/)(?P<rate>[a-z]+(?: (?:and|per) [a-z]+)?))?"
 )
 _VALUE = re.compile(f"{_DATE}|{_TIME}|{_QUANTITY}")
 _NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
 _CALENDAR = re.compile(rf"(?:{_MONTH}|{_WEEKDAY}s?|am|pm)")
-# What names a place in a document is no value: "§ 4.2", "section 7".
-_PLACE = re.compile(r"(?:§+|\b(?:section|article|clause|chapter|paragraph|annex)) ?\d+(?:\.\d+)*")
+# What names a place in a document is no value: "§ 4.2", "section 7"; nor is "(1)" in a list.
+_PLACE = re.compile(
+    r"(?:§+|\b(?:section|article|clause|chapter|paragraph|annex)) ?\d+(?:\.\d+)*"
+    r"|(?:^|(?<=[:;,.] ))\(?\d{1,2}\) (?=\w)"
+)
 _VERSION = re.compile(r"\bv(?=\d+\.\d)")  # v3.8 is version 3.8
 # "12 to 23 January" and "January 12-23" have two dates.
 _DATES = re.compile(rf"\b(\d{{1,2}}) ?(to|until|and|–|-) ?(?=\d{{1,2}} (?:of )?({_MONTH})\b)")
@@ -154,7 +176,8 @@ def remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
 @remember
 def values(text: str) -> frozenset[Value]:
     """The numbers, dates, times and names of a text, each in one spelling."""
-    lines = "\n".join(map(normalize, text.split("\n")))  # what ends a line ends its clause
+    # What ends a line ends its clause.
+    lines = "\n".join(map(normalize, _FRACTION.sub(_in_decimals, text).split("\n")))
     plain = _VERSION.sub("", _PLACE.sub(" ", digits(lines)))
     plain = _SAME_MONTH.sub(r"\1 \2 to \1 ", _DATES.sub(r"\1 \3 \2 ", plain))
     return frozenset([*_names(text), *map(_value, _VALUE.finditer(plain))])
@@ -227,7 +250,8 @@ def digits(text: str) -> str:
     >>> digits("two thousand and twenty-one"), digits("half past seven on the twelfth of may")
     ('2021', '7:30 on the 12 of may')
     """
-    text = _NUMBER_WORD.sub(_in_digits, text)
+    text = _PHRASE.sub(lambda match: _PHRASES[match[0]], text)
+    text = _SCALED.sub(_multiplied, _NUMBER_WORD.sub(_in_digits, text))
     text = _ORDINAL.sub(lambda match: str(_ORDINALS.index(match[1]) + 1), text)
     text = _PAST.sub(lambda match: f"{match[2]}:{_PARTS.get(match[1], match[1]):0>2}", text)
     return _HOUR.sub(r"\1:00", text)
@@ -247,6 +271,15 @@ def _in_digits(match: re.Match[str]) -> str:
     return f"{total + below}{'.5' if match['half'] else f'.{tail}' if tail else ''}"
 
 
+def _multiplied(match: re.Match[str]) -> str:
+    multiple = _MULTIPLES[(match["word"] or match["letter"])[0]]
+    return f"{match['sign'] or ''}{float(match[2]) * multiple:.0f}"
+
+
+def _in_decimals(match: re.Match[str]) -> str:
+    return f"{match[1] or 0}{_FRACTIONS[match[2]]}"
+
+
 @remember
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a text, with its values in one spelling.
@@ -254,7 +287,7 @@ def tokens(text: str) -> tuple[str, ...]:
     >>> tokens("€5, not 5%"), tokens("May 3rd at 1 pm"), tokens("It isn't.")
     (('5', 'euro', 'not', '5', 'percent'), ('3', 'may', 'at', '13:00'), ('it', 'is', 'not'))
     """
-    plain = _VERSION.sub("", digits(normalize(text)))
+    plain = _VERSION.sub("", digits(normalize(_FRACTION.sub(_in_decimals, text))))
     plain = _VALUE.sub(_respell, plain).replace("n't", " not")
     return tuple(_UNITS.get(word, word) for word in words(plain))
 
@@ -360,7 +393,8 @@ def _names(text: str) -> Iterator[Value]:
             if len(parts) == 1 and (begins or len(parts[0]) == 1):
                 continue
             kept = [part for part in parts if not _is_common(part.lower())]
-            if kept:
+            # "Open My permits" begins a sentence and names "my permits".
+            if kept and not (begins and kept == parts[:1]):
                 key = tuple(stem(part.lower()) for part in kept)  # an Owner, two Owners
                 yield Value("name", key, text=" ".join(kept))
 

@@ -151,7 +151,10 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
     return Answer(cleaned, places, model, stop_reason, warnings=tuple(warnings))
 
 
-_BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,100})[\]】]")
+_LISTED = re.compile(
+    r"^\W{0,8}(?:sources?|references?|citations?|see)\b[\s\S]*|^\[\^\w{1,20}\]:.*",
+    re.IGNORECASE | re.MULTILINE,
+)
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
 
 
@@ -159,7 +162,8 @@ def cited_marks(text: str, shown: Sequence[str], named: Mapping[str, str]) -> di
     """The citation marks of a text, code left out, with their documents: "" for an unknown number.
 
     Numbers are places among the documents `shown` if all of them can be; else they are names, if
-    any of them is one. What else is in brackets is a mark if it is a name.
+    any of them is one. A name is a mark in brackets, in quotes, set off by commas, in a footnote
+    or in the list of sources.
     """
     prose = _CODE.sub(" ", text)
     places = dict.fromkeys(n for each in _MARKER.finditer(prose) for n in _numbers(each))
@@ -168,11 +172,16 @@ def cited_marks(text: str, shown: Sequence[str], named: Mapping[str, str]) -> di
         marks = {str(n): shown[n - 1] if 1 <= n <= len(shown) else "" for n in places}
     else:
         marks = {str(n): named.get(str(n), "") for n in places}
-    for bracket in _BRACKETS.findall(prose):
-        for part in map(str.strip, (bracket, *bracket.replace(";", ",").split(","))):
-            # Numbers were read; "007" is another name than "7".
-            if part in named and (not part.isdigit() or (part[0] == "0" and not fit)):
-                marks[part] = named[part]
+    listed = "\n".join(match[0] for match in _LISTED.finditer(prose))
+    for name, doc_id in named.items():
+        # Numbers were read; "007" is another name than "7".
+        if name not in prose or (name.isdigit() and (name[0] != "0" or fit)):
+            continue
+        said = re.escape(name)
+        if re.search(rf"[\[【(“\"*_,;]\s?{said}\s?[\]】)”\"*_,;]", prose) or re.search(
+            rf"(?<![\w-]){said}(?![\w-])", listed
+        ):
+            marks[name] = doc_id
     return marks
 
 

@@ -34,7 +34,9 @@ def cases_of(
             relevant=grades.get(query.id, {}),
             answer=None if call is None or call.failure else call.answer,
             retrieved=call.doc_ids[:top_k] if call else (),
-            citations=tuple(dict.fromkeys(call.citations or _marked(call)))[:top_k] if call else (),
+            citations=tuple(dict.fromkeys(call.citations or _marked(call, dataset)))[:top_k]
+            if call
+            else (),
             contexts=call.contexts if call else (),
             documents=dataset.documents,
         )
@@ -42,10 +44,13 @@ def cases_of(
     ]
 
 
-def _marked(call: Call) -> tuple[str, ...]:
+def _marked(call: Call, dataset: Dataset) -> tuple[str, ...]:
     """What the marks in the text of an answer point at, where it has no other citations."""
     shown = [each.doc_id for each in call.contexts] or list(call.doc_ids)
-    named = {each: each for each in shown} | {each.id: each.doc_id for each in call.contexts}
+    known = [dataset.documents[each] for each in shown if each in dataset.documents]
+    named = {each.title: each.id for each in known} | {each: each for each in shown}
+    named |= {each.id: each.doc_id for each in call.contexts}
+    named.pop("", None)
     cited = cited_marks(call.answer or "", shown, named).values()
     return tuple(dict.fromkeys(filter(None, cited)))
 
