@@ -68,23 +68,12 @@ def test_rules(mode: str, tier: str, domain: str, kinds: tuple[str, ...], rules:
     assert [rule["id"] for rule in rules_for(mode, tier, domain, kinds)] == rules.split()
 
 
-async def test_the_agent_says_what_it_decided_and_why(agents: Agents) -> None:
-    answer = await agents.run("POLICY_REVIEW", {"resource_id": "set-1", "domain": "clinical"})
-    assert answer["outputs"] == {
-        "resource_id": "set-1",
-        "domain": "clinical",
-        "allowed": True,
-        "reasons": ["non-sensitive: Material that is not sensitive."],
-        "risk_level": "low",
-    }
-    assert answer["provenance"] == {"policy_version": "1", "rules": ["non-sensitive"]}
-
-
 async def test_what_was_found_is_named_by_kind_and_never_quoted(agents: Agents) -> None:
     inputs = {"resourceId": "r1", "notes": ["ask jane.roe@example.org, DOB 03/14/1962"]}
     told = await agents.stream("POLICY_REVIEW", inputs)
     outputs = told[-1]["outputs"]
     assert outputs["allowed"] is False
+    assert told[-1]["provenance"] == {"policy_version": "1", "rules": ["phi-undeclared"]}
     assert outputs["reasons"][-1] == "found in the inputs: email address, date of birth"
     assert "jane" not in str(told)
     assert "1962" not in str(told)

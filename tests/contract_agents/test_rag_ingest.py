@@ -29,15 +29,7 @@ async def found(agents: Agents, query: str) -> list[str]:
 
 
 async def test_what_was_ingested_is_found(agents: Agents) -> None:
-    outputs = await agents.outputs("RAG_INGEST", inputs(TEA, BEER))
-    assert outputs == {
-        "ingestedCount": 2,
-        "chunkCount": 2,
-        "collection": "lab",
-        "docIds": ["tea", "beer"],
-        "chunkIds": ["tea__chunk_0", "beer__chunk_0"],
-        "errors": [],
-    }
+    await agents.outputs("RAG_INGEST", inputs(TEA, BEER))
     answer = await agents.outputs("RAG_RETRIEVE", {"query": "steeped", "knowledgeBase": "lab"})
     first = answer["chunks"][0]
     assert (first["chunk_id"], first["doc_id"]) == ("tea__chunk_0", "tea")
