@@ -7,12 +7,7 @@ from tests.targets.every_kind import KINDS, Service, ask
 
 from assay.errors import AgentFailure
 from assay.steps import MAX_STEPS, AnswerUsage, SearchStep
-from assay.targets.answer_reader import (
-    MAX_STEP_IDS,
-    MAX_STEP_QUERY,
-    find_steps,
-    find_usage,
-)
+from assay.targets.answer_reader import MAX_STEP_IDS, MAX_STEP_QUERY, find_steps, find_usage
 from assay.targets.chunks import ChunkResolver
 from assay.targets.protocol import AgentAnswer
 from assay.targets.python_call import PythonAgent

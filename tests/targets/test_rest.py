@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from tests.search.conftest import running_server
-from tests.targets.every_kind import DATA, answering, ask, opened
+from tests.targets.every_kind import DATA, answering, ask, opened, opened_target
 from tests.targets.search_services import app as services
 from tests.targets.search_services import best
 
@@ -135,10 +135,9 @@ async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) 
             done = await http.put("/collections/docs/points?wait=true", json={"points": points})
             assert done.status_code == 200, done.text
         settings = RequestSettings(preset="qdrant", index="docs")
-        agent = open_target(f"rest:{server.url}", OpenContext(data, request=settings))
-        await agent.open()
-        answer = await agent.ask(documents[7].full_text[:200], 3)
-        await agent.close()
+        context = OpenContext(data, request=settings)
+        async with opened_target(f"rest:{server.url}", context) as agent:
+            answer = await agent.ask(documents[7].full_text[:200], 3)
     assert answer.doc_ids[0] == documents[7].id
     assert len(answer.scores) == len(answer.doc_ids) <= 3
 
