@@ -1,8 +1,6 @@
 """A server of files, as hubs and mirrors are: redirects, and ways to go wrong."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
 from tests.json_server import Answer, JsonRequest, JsonServer
@@ -39,13 +37,6 @@ class FileServer(JsonServer):
         after, times = self.cut
         self.cut = (after, max(0, times - 1))
         return 200, headers, body[:after] if times else body
-
-
-@contextmanager
-def file_server() -> Iterator[FileServer]:
-    """A running server, stopped at the end."""
-    with FileServer().running() as server:
-        yield server
 
 
 def publish(server: FileServer, repo: str, files: dict[str, bytes], commit: str = "a" * 40) -> None:

@@ -52,26 +52,24 @@ def test_the_text_of_a_fact_is_a_wording_where_the_reference_has_it_and_it_is_no
     assert wordings("wn", "renter") == ("renter",)  # a part of a word
 
 
-@pytest.fixture(scope="module")
-def notes() -> Dataset:
-    return load_dataset("notes")
+NOTES = load_dataset("notes")
 
 
-def test_a_sample_keeps_what_its_queries_need(notes: Dataset) -> None:
-    small = sample_dataset(notes, 10, documents=60)
+def test_a_sample_keeps_what_its_queries_need() -> None:
+    small = sample_dataset(NOTES, 10, documents=60)
     judged = small.judgments_in("test")
     assert (len(small.queries), len(small.documents)) == (10, 60)
-    assert all(judged[query_id] == notes.judgments_in("test")[query_id] for query_id in judged)
+    assert all(judged[query_id] == NOTES.judgments_in("test")[query_id] for query_id in judged)
     assert {d for grades in judged.values() for d in grades} <= small.documents.keys()
     assert small.answers.keys() == small.queries.keys()
-    assert list(small.queries) == [query for query in notes.queries if query in small.queries]
-    least = sample_dataset(notes, 10, documents=0)
+    assert list(small.queries) == [query for query in NOTES.queries if query in small.queries]
+    least = sample_dataset(NOTES, 10, documents=0)
     needed = {d for grades in least.judgments_in("test").values() for d in grades}
     assert needed == least.documents.keys()
 
 
-def test_a_sample_of_model_made_judgments_says_so(notes: Dataset, tmp_path: Path) -> None:
-    made = replace(notes, judged_by="3 of 9 judgments are model-made (openai:m)")
+def test_a_sample_of_model_made_judgments_says_so(tmp_path: Path) -> None:
+    made = replace(NOTES, judged_by="3 of 9 judgments are model-made (openai:m)")
     cut = sample_dataset(made, 3)
     assert cut.judged_by == "in notes, 3 of 9 judgments are model-made (openai:m)"
     write_beir(cut, tmp_path / "cut")
@@ -82,7 +80,6 @@ def test_a_sample_of_model_made_judgments_says_so(notes: Dataset, tmp_path: Path
 
 
 FOLDER = Path(assay.data.__file__).parent / "notes"
-NOTES = load_dataset("notes")
 ANSWERS: list[dict[str, Any]] = [
     json.loads(line) for line in (FOLDER / "answers.jsonl").read_text("utf-8").splitlines()
 ]

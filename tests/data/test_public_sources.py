@@ -13,7 +13,7 @@ from typing import Any
 import ir_datasets
 import pytest
 from tests.data.conftest import lines, parquet, sound
-from tests.data.file_server import FileServer, file_server, publish
+from tests.data.file_server import FileServer, publish
 
 from assay.data import load_dataset, public_sources
 from assay.data.public_sources import offline
@@ -73,7 +73,7 @@ def archive(*folders: str) -> bytes:
 @pytest.fixture
 def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     """A server of BEIR's archives, of which NFCorpus is a small one."""
-    with file_server() as server:
+    with FileServer().running() as server:
         monkeypatch.setenv("ASSAY_BEIR_URL", f"{server.url}/sets/")
         monkeypatch.setattr("assay.net.download._ATTEMPTS", 1)
         sets = {"scifact": ["scifact"], "nfcorpus": ["nfcorpus"]}
@@ -150,7 +150,7 @@ def test_the_order_of_queries_gives_the_reference_draws(
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    with file_server() as server:
+    with FileServer().running() as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.delenv("HF_TOKEN", raising=False)
         monkeypatch.setattr("assay.net.download._ATTEMPTS", 1)

@@ -57,14 +57,6 @@ def test_wrong_judgments_are_refused_with_their_line(
         read_qrels(path)
 
 
-def test_both_forms_that_are_written_are_read_back(tmp_path: Path) -> None:
-    trec, beir = tmp_path / "trec.qrels", tmp_path / "beir.tsv"
-    rows = [(query, "0", doc, grade) for query, of in EXPECTED.items() for doc, grade in of.items()]
-    trec.write_bytes(trec_qrels(rows))
-    beir.write_bytes(beir_qrels(EXPECTED))
-    assert read_qrels(trec) == read_qrels(beir) == EXPECTED
-
-
 def test_ids_that_would_not_be_read_back_are_not_written() -> None:
     with pytest.raises(DataError, match="ids with white space, got 'my query' 'd'"):
         trec_qrels([("my query", "0", "d", 1)])

@@ -17,6 +17,7 @@ from assay.data.beir import sort_files
 from assay.data.question_table import COLUMNS
 from assay.labels.questions import Rejection
 from assay.metrics.figures import OUTCOME_METRICS, POISON_METRICS
+from assay.metrics.metric import _DEFINITIONS
 from assay.targets.target_kinds import TARGET_KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +51,7 @@ OUTCOMES = (*Outcome, *PoisonKind, *PoisonOutcome)
 @pytest.mark.parametrize(
     ("page", "names"),
     [
+        ("metrics.md", set(_DEFINITIONS)),
         ("targets.md", {f"{name}:" for name in TARGET_KINDS if name != "url"}),
         ("data.md", {f"{name}`" for key, others in COLUMNS.items() for name in (key, *others)}),
         ("answers.md", {f"{name}`" for name in (*CHECKS, *FIGURES, *OUTCOMES)}),

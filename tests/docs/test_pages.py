@@ -35,7 +35,7 @@ from typing import Any
 import pytest
 import yaml
 from tests import forked
-from tests.data.file_server import FileServer, file_server, publish
+from tests.data.file_server import FileServer, publish
 from tests.judge_controls import control_reply
 from tests.labels.test_model_grades import reply as grade
 from tests.llm_providers.model_server import ModelServer
@@ -256,7 +256,7 @@ def services() -> Iterator[Services]:
         search = stack.enter_context(serving_in_thread(documented_app()))
         model = stack.enter_context(ModelServer().running())
         model.reply = reply
-        mirror = stack.enter_context(file_server())
+        mirror = stack.enter_context(FileServer().running())
         publish_scifact(mirror)
         yield Services(search.removeprefix("http://"), model.url, mirror.url)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.data.file_server import FileServer, file_server
+from tests.data.file_server import FileServer
 
 from assay.errors import DownloadError
 from assay.net import download
@@ -26,21 +26,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
 
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setattr(download, "RetryPolicy", patient)
-    with file_server() as running:
+    with FileServer().running() as running:
         running.files["/x.zip"] = BODY
         yield running
-
-
-def test_a_file_is_downloaded_once(server: FileServer, tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "x.zip"
-    steps: list[tuple[str, int, int | None]] = []
-    download_file(
-        f"{server.url}/x.zip", path, LIMIT, what="x", progress=lambda *step: steps.append(step)
-    )
-    assert path.read_bytes() == BODY
-    assert steps[-1] == ("x", len(BODY), len(BODY))
-    download_file(f"{server.url}/x.zip", path, LIMIT, what="x")
-    assert len(server.seen) == 1
 
 
 def test_a_broken_download_is_repeated(server: FileServer, tmp_path: Path) -> None:
@@ -73,7 +61,7 @@ def test_a_status_is_named_and_a_passing_one_repeated(server: FileServer, tmp_pa
 
 
 def test_the_token_goes_to_its_own_host_alone(server: FileServer, tmp_path: Path) -> None:
-    with file_server() as other:
+    with FileServer().running() as other:
         other.files["/cdn"] = BODY
         server.redirected["/x.zip"] = f"http://localhost:{other.http.server_port}/cdn"
         auth = TokenFor(server.url, "secret")

@@ -1,12 +1,6 @@
 import pytest
 
-from assay.net.redact import (
-    mask_secrets,
-    quote,
-    redact_credentials,
-    redact_known,
-    redact_places,
-)
+from assay.net.redact import mask_secrets, quote, redact_credentials, redact_known, redact_places
 
 
 @pytest.mark.parametrize(
