@@ -1,7 +1,6 @@
 """Which model is meant, by a word or by the environment."""
 
 import re
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.llm_providers.model_server import ModelServer
 from assay.errors import AssayError, UsageError
 from assay.llm.answerer import ExtractiveAnswerer, ModelAnswerer, open_answerer
 from assay.llm.providers.opening import open_model, open_provider
-from assay.llm.providers.provider import Completion
 
 
 @pytest.mark.parametrize(
@@ -147,30 +145,3 @@ async def test_keys_stay_with_their_address(spec: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("ASSAY_OUTBOUND_POLICY", "127.0.0.1:1")
     assert key not in sent(open_model(spec))
     assert key in sent(open_model(f"{kind}:m"))  # where the operator sends it, it still goes
-
-
-class _Echo:
-    name = identity = "echo:loud"
-
-    async def complete(self, prompt: str, max_tokens: int) -> Completion:
-        return Completion(prompt.upper(), 1, 1)
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-def open_echo(rest: str) -> _Echo:
-    assert rest == "loud"
-    return _Echo()
-
-
-async def test_a_package_adds_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    plugin = EntryPoint("echo", f"{__name__}:open_echo", "assay.providers")
-    monkeypatch.setattr(
-        "assay.extras.entry_points",
-        lambda group, name: [plugin] if (group, name) == ("assay.providers", "echo") else [],
-    )
-    async with open_provider("echo:loud") as provider:
-        assert await provider.generate("hello") == "HELLO"
-    with pytest.raises(UsageError, match="unknown provider 'other:m'"):
-        open_provider("other:m")

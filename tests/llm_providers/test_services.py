@@ -13,12 +13,7 @@ from assay.net.retry import RetryPolicy
 from assay.privacy import private_mode
 
 WRONG_SHAPES: list[Any] = [{}, [], {"content": 7}, {"choices": []}, {"message": None}]
-KINDS = ["ollama", "anthropic", "openai"]
-PATHS = {
-    "ollama": "/api/chat",
-    "anthropic": "/v1/messages",
-    "openai": "/v1/chat/completions",
-}
+PATHS = {"ollama": "/api/chat", "anthropic": "/v1/messages", "openai": "/v1/chat/completions"}
 
 
 async def failure(provider: CachedProvider) -> ProviderError:
@@ -27,7 +22,7 @@ async def failure(provider: CachedProvider) -> ProviderError:
     return caught.value
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PATHS)
 async def test_a_prompt_and_its_reply(kind: str, server: ModelServer, opened: OpenProvider) -> None:
     server.text = "Yes – é"
     provider = opened(kind)
@@ -45,7 +40,7 @@ async def test_a_prompt_and_its_reply(kind: str, server: ModelServer, opened: Op
     assert (await provider.complete("question", 1)).stop_reason == "length"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PATHS)
 async def test_what_passes_is_asked_again_after_the_time_the_service_names(
     kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
 ) -> None:
@@ -61,7 +56,7 @@ async def test_what_passes_is_asked_again_after_the_time_the_service_names(
     assert 0 <= pauses[2] <= 4.0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PATHS)
 @pytest.mark.parametrize(
     ("status", "reply", "why", "attempts"),
     [

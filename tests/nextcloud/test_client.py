@@ -58,14 +58,6 @@ async def test_what_can_pass_is_asked_again_and_given_up_in_time(
     assert not pauses
 
 
-async def test_a_lost_creation_is_not_repeated(client: NotesClient, server: NotesServer) -> None:
-    server.faults = [Fault("POST", 504, done=True)]
-    with pytest.raises(NotesError) as failure:
-        await client.create("t", "x", "c")
-    assert failure.value.maybe_done
-    assert len(server.notes) == 1
-
-
 async def test_a_wrong_password(server: NotesServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     account = Account(server.url, USER, "wrong-password")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 from tests.serve.serving import serving
+from tests.targets.every_kind import opened_target
 
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
@@ -55,10 +56,7 @@ def newer_server(seen: dict[str, Any]) -> MCPServer[Any]:
 
     @server.tool()
     async def nc_semantic_search(
-        query: str,
-        limit: int = 10,
-        doc_types: list[str] | None = None,
-        granularity: str = "chunk",
+        query: str, limit: int = 10, doc_types: list[str] | None = None, granularity: str = "chunk"
     ) -> dict[str, Any]:
         seen.update(limit=limit, doc_types=doc_types, granularity=granularity)
         source = {"relevance_source": "fusion_ordinal"}
@@ -72,13 +70,12 @@ def newer_server(seen: dict[str, Any]) -> MCPServer[Any]:
 async def opened(
     server: MCPServer[Any], way: str = "", *, answers: bool = False, data: Dataset = DATA
 ) -> AsyncIterator[Agent]:
-    async with serving(server.streamable_http_app()) as url:
-        agent = open_target(f"nextcloud:{url}{way}", OpenContext(data, answers=answers))
-        try:
-            await agent.open()
-            yield agent
-        finally:
-            await agent.close()
+    context = OpenContext(data, answers=answers)
+    async with (
+        serving(server.streamable_http_app()) as url,
+        opened_target(f"nextcloud:{url}{way}", context) as agent,
+    ):
+        yield agent
 
 
 async def test_notes_are_documents_and_passages_of_one_count_once() -> None:

@@ -99,10 +99,7 @@ def test_a_build_that_is_broken_off_leaves_nothing_to_open(surroundings: Path) -
 
 @pytest.mark.parametrize("why", ["File exists", "No space left on device"])
 def test_an_index_that_cannot_be_kept_is_built_in_memory(
-    surroundings: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    why: str,
+    surroundings: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, why: str
 ) -> None:
     if why == "File exists":
         surroundings.mkdir()

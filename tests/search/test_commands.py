@@ -86,7 +86,6 @@ def test_bm25_embeds_nothing_and_uses_an_index_with_vectors(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["search", ""], "the query is empty"),
         (["search", "tea", "--embedder", "onnx:x", "--dataset", "notes"], "has no model.onnx"),
         (["index", "--embedder", "magic:m", "--dataset", "notes"], "openai:MODEL"),
     ],

@@ -45,10 +45,7 @@ def test_conditions_hold(filters: dict[str, Any], met: bool) -> None:
         ("type=recipe", {"type": "recipe"}),
         ("year >= 2019", {"year": {"gte": 2019}}),
         ("done=true,name=green tea", {"done": True, "name": "green tea"}),
-        (
-            "date>=2024-01-01, date<2025-01-01",
-            {"date": {"gte": "2024-01-01", "lt": "2025-01-01"}},
-        ),
+        ("date>=2024-01-01, date<2025-01-01", {"date": {"gte": "2024-01-01", "lt": "2025-01-01"}}),
     ],
 )
 def test_a_filter_has_a_short_form(text: str, filters: dict[str, Any]) -> None:

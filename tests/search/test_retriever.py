@@ -14,12 +14,7 @@ from assay.errors import SearchError, UsageError
 from assay.search import MODES, Mode
 from assay.search.bm25 import QUERY_CHARACTERS
 from assay.search.index import open_retriever
-from assay.search.retriever import (
-    LEXICAL_WEIGHT,
-    Retriever,
-    fuse,
-    rocchio_feedback,
-)
+from assay.search.retriever import LEXICAL_WEIGHT, Retriever, fuse, rocchio_feedback
 from assay.search.store import Store
 
 IDS = [document.id for document in DOCUMENTS]
@@ -176,9 +171,7 @@ def test_where_little_was_learned_hybrid_has_the_rest_of_the_weight(retriever: R
 
 
 @pytest.mark.parametrize("filters", [None, {"year": {"gte": 2020}}, {"tags": "hot"}, {"year": 1}])
-def test_bm25_needs_no_vectors(
-    filters: dict[str, object] | None,
-) -> None:
+def test_bm25_needs_no_vectors(filters: dict[str, object] | None) -> None:
     embedder, query = WordEmbedder(), "saffron and onions in hot water"
     with open_retriever(corpus(), "bm25") as alone:
         found = alone.search(query, 3, mode="bm25", filters=filters)

@@ -1,8 +1,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
-import scipy.sparse as sparse  # type: ignore[import-untyped]
 from tests.search.tuning import worlds
 
 from assay.search.tuning.features import Integers
@@ -15,17 +13,7 @@ from assay.search.tuning.validation import (
     _held_out_probability,
     choose_settings,
     gain,
-    scores_by_query,
 )
-
-GRADES = sparse.csr_matrix(np.array([[2, 1, 0, 0], [0, 0, 1, 0]], np.float32))
-
-
-def test_figures_agree_with_the_definition() -> None:
-    (first, second) = scores_by_query([np.array([1, 0, 3]), np.array([0, 1, 3])], GRADES)
-    ideal = 2 + 1 / np.log2(3)
-    assert first == pytest.approx((1 + 2 / np.log2(3)) / ideal)
-    assert second == 0
 
 
 def test_a_loss_on_unfamiliar_queries_counts_where_it_is_no_chance() -> None:
