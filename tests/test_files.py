@@ -250,9 +250,7 @@ def test_a_file_and_a_line_are_read_up_to_a_limit(tmp_path: Path) -> None:
         list(read_lines(path, limit=5))
 
 
-def test_complete_lines_of_a_growing_file(
-    tmp_path: Path,
-) -> None:
+def test_complete_lines_of_a_growing_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one\ntwo\nthr")
     assert list(complete_lines(path)) == [(4, b"one\n"), (8, b"two\n")]

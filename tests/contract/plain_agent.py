@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
-from tests.contract.tampering import read_body
+from tests.contract.tampering import read_body, wait_for_disconnect
 
 Body = dict[str, Any]
 
@@ -114,7 +114,7 @@ class PlainAgent:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         content = await read_body(receive)
         respond = asyncio.create_task(self._respond(scope["path"], content, send))
-        left = asyncio.create_task(self._left(receive))
+        left = asyncio.create_task(wait_for_disconnect(receive))
         await asyncio.wait({respond, left}, return_when=asyncio.FIRST_COMPLETED)
         left.cancel()
         await self.disconnected(respond)
@@ -122,10 +122,6 @@ class PlainAgent:
     async def disconnected(self, respond: "asyncio.Task[None]") -> None:
         respond.cancel()
         await asyncio.gather(respond, return_exceptions=True)
-
-    async def _left(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
 
     async def _respond(self, path: str, content: bytes, send: Send) -> None:
         found = await self.answer(path, content)

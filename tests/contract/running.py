@@ -13,11 +13,7 @@ async def running(app: ASGIApp) -> AsyncIterator[str]:
     """The address of `app`, served on the test's own event loop until the block is left."""
     with _listener() as listener:
         config = uvicorn.Config(
-            app,
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            timeout_graceful_shutdown=1,
+            app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=1
         )
         config.load()
         server = uvicorn.Server(config)

@@ -84,7 +84,7 @@ class Tampered:
             if isinstance(piece, float):
                 await asyncio.sleep(piece)
             elif piece == OPEN:
-                await _wait_for_disconnect(receive)
+                await wait_for_disconnect(receive)
             elif piece == CUT:
                 raise ConnectionAbortedError("on purpose")
             else:
@@ -133,6 +133,6 @@ def _json_or_none(body: bytes) -> Any:
         return None
 
 
-async def _wait_for_disconnect(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -149,10 +149,7 @@ FILES: dict[str, tuple[Callable[[Path], object], tuple[bytes, ...]]] = {
     "tone.md": (criteria, CRITERIA),
     "suite.toml": (lambda path: read_suite(path).cells, (SUITE,)),
     "nuggets.jsonl": (references, (NUGGETS,)),
-    "labels.jsonl": (
-        lambda path: read_labels(path, SUPPORT, "nugget"),
-        (LABELS, CALIBRATIONS),
-    ),
+    "labels.jsonl": (lambda path: read_labels(path, SUPPORT, "nugget"), (LABELS, CALIBRATIONS)),
     "calibrations.jsonl": (read_calibrations, (LABELS, CALIBRATIONS)),
     "pool.csv": (read_pool, (POOL,)),
 }

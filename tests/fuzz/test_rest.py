@@ -10,12 +10,11 @@ from hypothesis import HealthCheck, example, given, settings
 from starlette.types import ASGIApp
 from tests.contract_agents.sample_agents import make_knowledge
 from tests.fuzz.mutation import almost, examples
-from tests.serve.serving import serving
+from tests.serve.serving import loads, serving
 from tests.serve_mcp.serving import load_tiny
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset, Document, Query
 from assay.net.outbound import OutboundPolicy
-from assay.progress import Progress
 from assay.serve.contract_agents.apps import agents_app
 from assay.serve.green.agent import green_app
 from assay.serve.mcp.app import mcp_app
@@ -30,13 +29,9 @@ RPC = b"""{"jsonrpc": "2.0", "id": 1, "method": "message/send",
 
 
 def green(folder: Path) -> ASGIApp:
-    async def load(_progress: Progress) -> Dataset:
-        documents, queries = {"d1": Document("d1", "", "text")}, {"q1": Query("q1", "query")}
-        return Dataset("tiny", documents, queries, {"test": {"q1": {"d1": 1}}})
-
     # No agent can be called, wherever a generated address leads.
     policy = OutboundPolicy(public_only=True)
-    return green_app(load, source="tiny", out=folder, policy=policy)
+    return green_app(loads(tiny_dataset(1)), source="tiny", out=folder, policy=policy)
 
 
 SERVERS: dict[str, tuple[Callable[[Path], ASGIApp], bytes]] = {

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.fuzz.mutation import examples
+from tests.tiny_dataset import tiny_dataset
 
-from assay.data import Dataset, Document, Query
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.merge import merge, merged_config
@@ -26,12 +26,7 @@ from assay.run.models import TargetRecord
 from assay.targets import AgentAnswer, AgentInfo
 
 SIZE, SHARDS = 6, 2
-DATASET = Dataset(
-    name="tiny",
-    documents={f"d{n}": Document(f"d{n}", "", f"text {n}") for n in range(SIZE + 1)},
-    queries={f"q{n}": Query(f"q{n}", f"query {n}") for n in range(SIZE)},
-    judgments={"test": {f"q{n}": {f"d{n}": 2, f"d{n + 1}": 1} for n in range(SIZE)}},
-)
+DATASET = tiny_dataset(SIZE)
 _shards = st.integers(0, SHARDS - 1)
 _queries = st.integers(0, SIZE - 1).map(lambda n: f"q{n}")
 

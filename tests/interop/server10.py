@@ -52,11 +52,6 @@ async def prose(question: str, updater: TaskUpdater) -> None:
     await updater.add_artifact([new_text_part(text)])
 
 
-async def footnotes(question: str, updater: TaskUpdater) -> None:
-    text = "Sleep suffers.\n\nSources:\n* id=note-7 (Coffee)\n* id=note-2 (Tea)"
-    await updater.add_artifact([new_text_part(text)])
-
-
 async def results(question: str, updater: TaskUpdater) -> None:
     hits = [{"doc_id": each, "score": 0.5} for each in FOUND]
     data = {"query": question, "search": {"results": hits}, "count": len(hits)}

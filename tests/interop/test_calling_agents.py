@@ -73,9 +73,7 @@ async def test_a_new_agents_failures_are_told_without_its_words(way: str) -> Non
 
 
 @pytest.mark.parametrize("version", ["", "0.2.5", "0.3"])
-async def test_a_new_agent_that_declares_an_old_version(
-    version: str,
-) -> None:
+async def test_a_new_agent_that_declares_an_old_version(version: str) -> None:
     async with running(agent_app((version,), compatible=False)) as url:
         agent = A2AAgent(Target("a2a", url), CONTEXT)
         await agent.open()

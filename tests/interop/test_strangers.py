@@ -33,11 +33,9 @@ def opened(target: str, *mapping: str) -> AbstractAsyncContextManager[Agent]:
         (Hello(), "text", (), FOUND[:1]),
         (Stranger(server10.prose), "text", (), FOUND),
         (Stranger(server10.prose), "text", (r"ids=re:tea \[([^]]+)\]",), FOUND[1:]),
-        (Stranger(server10.footnotes), "text", (r"ids=re:id=(\S+)",), FOUND),
         (Stranger(server10.streamed), "text,stream", (), FOUND),
         (Stranger(server10.results), "text", ("results=search.results",), FOUND),
         (Stranger(server10.results), "", ("ids=search.results[].doc_id",), FOUND),
-        (Stranger(server10.results), "stream", ("results=search.results",), FOUND),
     ],
 )
 async def test_a_stranger_is_measured(

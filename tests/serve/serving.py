@@ -41,12 +41,7 @@ async def serving(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
     """The address of `app`, served on the test's own event loop until the block is left."""
     with bind("127.0.0.1", port) as listener:
         server = GracefulServer(
-            uvicorn.Config(
-                app,
-                lifespan="on",
-                log_config=None,
-                timeout_graceful_shutdown=2,
-            )
+            uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=2)
         )
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:

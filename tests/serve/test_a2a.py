@@ -15,15 +15,6 @@ async def _never(_query: str, _top_k: int) -> list[str]:
     raise AssertionError
 
 
-async def card_of(
-    http: httpx.AsyncClient, host: str = "", **settings: str | None
-) -> dict[str, object]:
-    async with serving(purple_app(loads(_never), **settings)) as url:  # type: ignore[arg-type]
-        answer = await http.get(url, headers={"Host": host} if host else {})
-    card: dict[str, object] = answer.json()
-    return card
-
-
 @pytest.mark.parametrize(
     ("host", "card_url", "named"),
     [
@@ -37,7 +28,9 @@ async def test_the_card_names_the_configured_address_or_that_of_the_request(
     http: httpx.AsyncClient, host: str, card_url: str | None, named: str
 ) -> None:
     """In the fields of both generations of clients, as the token that they need."""
-    card = await card_of(http, host, card_url=card_url, token="sesame")
+    app = purple_app(loads(_never), card_url=card_url, token="sesame")
+    async with serving(app) as url:
+        card = (await http.get(url, headers={"Host": host})).json()
     assert (card["url"], card["protocolVersion"]) == (named, "0.3")
     assert card["preferredTransport"] == "JSONRPC"
     assert card["supportedInterfaces"] == [

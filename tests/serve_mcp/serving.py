@@ -1,7 +1,5 @@
 """What the MCP server of the tests searches: a handful of documents, with real BM25."""
 
-from collections.abc import Mapping
-
 from assay.data import Dataset, Document
 from assay.progress import Progress
 from assay.search.index import open_retriever
@@ -19,9 +17,8 @@ TEXTS = {
 }
 
 
-def make_retrieval(more: Mapping[str, tuple[str, str]] | None = None) -> Retrieval:
-    texts = TEXTS | dict(more or {})
-    documents = {key: Document(key, *value) for key, value in texts.items()}
+def make_retrieval() -> Retrieval:
+    documents = {key: Document(key, *value) for key, value in TEXTS.items()}
     dataset = Dataset("tiny", documents, {}, {})
     return Retrieval(dataset, open_retriever(dataset, "bm25"), "bm25")
 
