@@ -26,7 +26,6 @@ Tables = dict[str, Rows]
 
 
 def sound() -> Tables:
-    """A data set without a fault, as rows of its files."""
     return {
         "corpus": [
             {"_id": "d1", "title": "Tea", "text": "Green tea is steeped."},
@@ -41,12 +40,10 @@ def sound() -> Tables:
 
 
 def lines(rows: Rows) -> bytes:
-    """Rows as JSON lines."""
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
 def parquet(rows: Rows) -> bytes:
-    """Rows as Parquet."""
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
     return buffer.getvalue()

@@ -20,6 +20,7 @@ from assay.data.load import check_dataset
 from assay.errors import DataError, UsageError
 
 D1 = '{"_id": "d1", "title": "Tea", "text": "Green tea is steeped."}\n'
+CUT_GZIP = gzip.compress(D1.encode())[:-9]
 Q1 = '{"_id": "q1", "text": "how is tea made"}\n'
 
 
@@ -31,7 +32,11 @@ def delimited(rows: Rows, delimiter: str = ",") -> bytes:
     return text.getvalue().encode()
 
 
-def folder(write: Callable[[Rows], bytes], suffix: str) -> Callable[[Path, Tables], Path]:
+Write = Callable[[Path, Tables], Path]
+Spoil = Callable[[Tables], None]
+
+
+def folder(write: Callable[[Rows], bytes], suffix: str) -> Write:
     def written(place: Path, tables: Tables) -> Path:
         for name, rows in tables.items():
             path = place / "set" / (f"qrels/test{suffix}" if name == "qrels" else f"{name}{suffix}")
@@ -67,15 +72,15 @@ FORMATS = {
 }
 
 
-def change(table: str, row: int, **fields: Any) -> Callable[[Tables], None]:
+def change(table: str, row: int, **fields: Any) -> Spoil:
     return lambda tables: tables[table][row].update(fields)
 
 
-def add(table: str, **fields: Any) -> Callable[[Tables], None]:
+def add(table: str, **fields: Any) -> Spoil:
     return lambda tables: tables[table].append({**tables[table][0], **fields})
 
 
-def drop_column(table: str, name: str) -> Callable[[Tables], None]:
+def drop_column(table: str, name: str) -> Spoil:
     def drop(tables: Tables) -> None:
         for row in tables[table]:
             del row[name]
@@ -87,12 +92,12 @@ def drop_qrels(tables: Tables) -> None:
     del tables["qrels"]
 
 
-def answer(query_id: str, *documents: str) -> Callable[[Tables], None]:
+def answer(query_id: str, *documents: str) -> Spoil:
     row = {"query_id": query_id, "answer": "x", "documents": json.dumps(documents)}
     return lambda tables: tables.update(answers=[row])
 
 
-ERRORS: dict[str, tuple[Callable[[Tables], None], str, str]] = {
+ERRORS: dict[str, tuple[Spoil, str, str]] = {
     "no id": (change("corpus", 1, _id=""), "corpus", "has no id in a column _id"),
     "an id twice": (add("corpus", text="x"), "corpus", "id 'd1' is already used for other"),
     "no column of texts": (drop_column("corpus", "text"), "corpus", "has no text in a column"),
@@ -103,28 +108,20 @@ ERRORS: dict[str, tuple[Callable[[Tables], None], str, str]] = {
     "two grades": (add("qrels", score=1), "test", "document 'd1' has grade 1 .* but 2 before"),
 }
 
-WARNINGS: dict[str, tuple[Callable[[Tables], None], str]] = {
+WARNINGS: dict[str, tuple[Spoil, str]] = {
     "a row twice": (add("corpus"), r"rows that repeat an earlier one \(kept once\): 1, 'd1'"),
     "an empty document": (change("corpus", 1, text=""), "corpus.*: rows without text: 1, 'd2'"),
     "an empty query": (change("queries", 1, text=""), "queries.*: rows without text: 1, 'q2'"),
     "an unknown query": (add("qrels", **{"query-id": "who"}), "dropped, .*: 1, query 'who'"),
-    "an unknown document": (
-        add("qrels", **{"corpus-id": "D2"}),
-        r"not in the corpus .*: 1, 'D2' for query 'q1'",
-    ),
+    "an unknown document": (add("qrels", **{"corpus-id": "D2"}), "corpus .*: 1, 'D2' for .*'q1'"),
     "no judgments": (drop_qrels, "data sets without qrels"),
     "an answer for no query": (answer("q9"), r"answers dropped, .* not exist: 1, query 'q9'"),
-    "an answer from no document": (
-        answer("q1", "d9"),
-        "answers whose document is not in the corpus: 1, 'd9' for query 'q1'",
-    ),
+    "an answer from no document": (answer("q1", "d9"), "answers .* corpus: 1, 'd9' for .*'q1'"),
 }
 
 
 @pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
-def test_a_sound_data_set_is_the_same_in_every_format(
-    tmp_path: Path, write: Callable[[Path, Tables], Path]
-) -> None:
+def test_a_sound_data_set_is_the_same_in_every_format(tmp_path: Path, write: Write) -> None:
     dataset = load_dataset(write(tmp_path, sound()))
     first = load_dataset(folder(lines, ".jsonl")(tmp_path / "plain", sound()))
     assert dataset.fingerprint == first.fingerprint
@@ -134,12 +131,8 @@ def test_a_sound_data_set_is_the_same_in_every_format(
 
 @pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
 @pytest.mark.parametrize(("spoil", "file", "what"), ERRORS.values(), ids=ERRORS)
-def test_a_fault_is_refused_with_its_file_and_row(
-    tmp_path: Path,
-    write: Callable[[Path, Tables], Path],
-    spoil: Callable[[Tables], None],
-    file: str,
-    what: str,
+def test_a_fault_is_told_by_file_and_row(
+    tmp_path: Path, write: Write, spoil: Spoil, file: str, what: str
 ) -> None:
     tables = sound()
     spoil(tables)
@@ -151,12 +144,7 @@ def test_a_fault_is_refused_with_its_file_and_row(
 
 @pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
 @pytest.mark.parametrize(("spoil", "what"), WARNINGS.values(), ids=WARNINGS)
-def test_what_can_be_lived_with_is_told(
-    tmp_path: Path,
-    write: Callable[[Path, Tables], Path],
-    spoil: Callable[[Tables], None],
-    what: str,
-) -> None:
+def test_what_is_bearable_is_told(tmp_path: Path, write: Write, spoil: Spoil, what: str) -> None:
     tables = sound()
     spoil(tables)
     dataset: Dataset = load_dataset(write(tmp_path, tables))
@@ -203,10 +191,7 @@ def test_harmless_oddities_are_read_without_a_warning(
         ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents; add rows with '_id'"),
         ({"corpus.jsonl": "[1]\n"}, r"corpus.jsonl:1: must be one JSON object.*got \[1\]"),
         ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be text, got 5"),
-        (
-            {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(D1.encode())[:-9]},
-            r"corpus.jsonl.gz: cannot be read: .*ended before",
-        ),
+        ({"corpus.jsonl": None, "corpus.jsonl.gz": CUT_GZIP}, r"jsonl.gz: cannot be read: .*ended"),
         ({"qrels/test.tsv": "q1\t\t1\n"}, r"test.tsv:1: must have 3 columns.* none of it empty"),
         ({"answers.jsonl": '{"query_id": "q1", "answer": "x", "facts": [{}]}'}, r":1: a fact is"),
         ({"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": [1]}'}, r"list of ids"),
@@ -289,9 +274,7 @@ ROWS = (
     ],
     ids=["dictionaries", "rows", "frames"],
 )
-def test_every_form_gives_the_same_data_set(
-    queries: object, judgments: object, documents: object
-) -> None:
+def test_every_form_is_one_data_set(queries: object, judgments: object, documents: object) -> None:
     dataset = Dataset.from_dicts(queries, judgments, documents)
     assert {each.id: each.text for each in dataset.queries.values()} == QUERIES
     assert dataset.judgments_in("test") == JUDGMENTS
@@ -316,10 +299,7 @@ def test_ids_may_be_numbers_and_judgments_a_list() -> None:
         (({"q": "x"}, {"p": ["d"]}), "judgments: row 1: there is no query 'p'"),
         (({"q": "x"}, {"q": "d"}), "query 'q' must have {id: grade} or a list of ids, got 'd'"),
         (({"q": "x"}, [{"query_id": "q"}]), "judgments: row 1: has no id in a column doc_id"),
-        (
-            ({"q": "x"}, {}, [{"id": "d", "text": "a"}, {"id": "d", "text": "b"}]),
-            "documents: row 2: id 'd' is already used for other content",
-        ),
+        (({"q": "x"}, {}, [{"id": "d", "text": t} for t in "ab"]), "row 2: id 'd' is already used"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_place(values: tuple[Any, ...], message: str) -> None:

@@ -190,9 +190,7 @@ def test_a_commit_is_kept_until_another_revision_is_named(hub: FileServer) -> No
     assert load_dataset(f"hf:tea/house@{'c' * 40}").judgments["test"] == {"q1": {"d1": 2}}
 
 
-def test_a_gated_data_set_asks_for_the_token(
-    hub: FileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gated_set_asks_for_the_token(hub: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(hub, "tea/house", PLAIN)
     hub.statuses[f"/datasets/tea/house/resolve/{'a' * 40}/corpus.jsonl"] = 403
     monkeypatch.setenv("HF_TOKEN", "hf_hidden")

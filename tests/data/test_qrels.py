@@ -48,9 +48,7 @@ def test_every_form_in_use_reads_the_same(tmp_path: Path, text: str) -> None:
         ("q 0 d 1\nq 0 d 0\n", ":2: document 'd' has grade 0 .* but 1 before"),
     ],
 )
-def test_wrong_judgments_are_refused_with_their_line(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_wrong_judgments_are_told_by_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "qrels.tsv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):

@@ -18,7 +18,6 @@ def load(path: Path, text: str, **columns: str) -> Dataset:
 
 
 def judged(dataset: Dataset) -> dict[str, dict[str, int]]:
-    """Judgments by the text of the query."""
     found = dataset.judgments_in("test")
     return {dataset.queries[each].text: dict(grades) for each, grades in found.items()}
 
@@ -31,16 +30,11 @@ def judged(dataset: Dataset) -> dict[str, dict[str, int]]:
         (".csv", 'Question,Doc IDs\nhow long?,"[""d1"", ""d2""]"\nwhy?,d3\n'),
         (".csv", "query,doc_id\nhow long?,d1\nwhy?,d3\nhow long?,d2\n"),
         (".tsv", "query\tdoc_ids\nhow long?\td1,d2\nwhy?\td3\n"),
-        (
-            ".jsonl",
-            '{"query": "how long?", "doc_ids": ["d1", "d2"]}\n{"query": "why?", "doc_ids": "d3"}',
-        ),
+        (".jsonl", '{"query":"how long?","doc_ids":["d1","d2"]}\n{"query":"why?","doc_ids":"d3"}'),
         (".json", '[{"query":"how long?","doc_ids":"d1;d2"},{"query":"why?","doc_ids":["d3"]}]'),
     ],
 )
-def test_questions_are_read_from_every_form_of_table(
-    tmp_path: Path, suffix: str, text: str
-) -> None:
+def test_every_form_of_table_is_read(tmp_path: Path, suffix: str, text: str) -> None:
     dataset = load(tmp_path / f"set{suffix}", text)
     assert judged(dataset) == {"how long?": {"d1": 1, "d2": 1}, "why?": {"d3": 1}}
     assert dataset.name == "set"

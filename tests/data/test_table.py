@@ -1,7 +1,4 @@
-"""Tables of others: a bad row names its line, and what is read of one is bounded.
-
-That each format gives the same rows is in `test_beir`.
-"""
+"""Tables of others: a bad row names its line, and what is read of one is bounded."""
 
 import io
 from contextlib import suppress
@@ -27,9 +24,7 @@ from assay.errors import DataError
         ("log.parquet", b"PAR0", "is not valid Parquet"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_what_is_no_table_is_told(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
@@ -56,8 +51,6 @@ def test_a_line_without_an_end_is_refused_before_it_is_in_memory(
 
 
 class Counting(io.RawIOBase):
-    """Bytes of a file, and how many of them were read."""
-
     def __init__(self, content: bytes) -> None:
         self._inner = io.BytesIO(content)
         self.count = 0

@@ -115,9 +115,7 @@ def test_damaged_spans_are_survived() -> None:
     assert [row["question"] for row in trace_rows(exports)] == ["How long?", "q"]
 
 
-def test_traces_that_would_fill_the_memory_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_traces_than_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = json.dumps(export(span("a", input__value="x" * 800)))
     path = tmp_path / "traces.jsonl"
     path.write_text(f"{line}\n" * 10)
