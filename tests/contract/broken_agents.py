@@ -61,7 +61,6 @@ def stream_body(change: Callable[[bytes], bytes]) -> Tamper:
 
 
 def refusal(way: str, matches: Callable[[Any], bool], change: Tamper) -> Tamper:
-    """Answers to requests that were refused, by way and by what was sent."""
 
     def tamper(reply: Reply) -> Reply:
         refused = reply.way == way and reply.status >= 400
@@ -123,7 +122,6 @@ def typed(content_type: str) -> Tamper:
 
 
 def ending_in(*pieces: bytes | float | str) -> Tamper:
-    """A stream whose last event is replaced."""
     return on_run("stream", lambda reply: reply.with_body(*reply.pieces[:-1], *pieces))
 
 
@@ -147,6 +145,10 @@ def echoing_framework(reply: Reply) -> Reply:
     return reply.with_json({"detail": [problem]}, status=422)
 
 
+def silent_before_the_end(reply: Reply) -> Reply:
+    return reply.with_body(*reply.pieces[:-1], 0.8, reply.pieces[-1])
+
+
 def nested_null(body: Body) -> None:
     body["grounding"]["chunks"][0]["doc_id"] = None
 
@@ -164,6 +166,8 @@ def without_event_lines(body: bytes) -> bytes:
 A_LIST = b"event: final\ndata: [1]\n\n"
 NO_ERROR = {"code": "TASK_FAILED", "message": "none"}
 OWN_CODE = {"code": "NOPE", "message": "no"}
+DEGRADED = {"status": "degraded"}
+SHORT_STREAM, SOON = CheckLimits(stream_s=2.0), CheckLimits(first_event_s=0.5)
 
 BROKEN_AGENTS = [
     # Sync responses
@@ -192,11 +196,7 @@ BROKEN_AGENTS = [
     Broken("terminal-one stream-time", ending_in(CUT)),
     Broken("terminal-one stream-framing", stream_body(lambda b: b.rstrip(b"\n"))),
     Broken("terminal-last", stream(lambda e: [*e, ("progress", {})])),
-    Broken(
-        "terminal-last",
-        on_run("stream", lambda r: r.with_body(r.body, OPEN)),
-        CheckLimits(stream_s=2.0),
-    ),
+    Broken("terminal-last", on_run("stream", lambda r: r.with_body(r.body, OPEN)), SHORT_STREAM),
     Broken("terminal-request-id", terminal(having(request_id=""))),
     Broken("terminal-task-type", terminal(without("task_type"))),
     Broken("terminal-status", terminal(without("status"))),
@@ -212,16 +212,8 @@ BROKEN_AGENTS = [
     Broken("stream-framing", stream_body(lambda b: b.replace(b"anked", b"\xe9"))),
     Broken("stream-type", stream_body(lambda b: b.replace(b'"type":', b'"k":'))),
     Broken("stream-started", stream(lambda e: [("started", {"request_id": "x"}), *e[1:]])),
-    Broken(
-        "stream-time",
-        on_run("stream", lambda r: r.with_body(1.0, r.body)),
-        CheckLimits(first_event_s=0.5),
-    ),
-    Broken(
-        "stream-time",
-        on_run("stream", lambda r: r.with_body(*r.pieces[:-1], 0.8, r.pieces[-1])),
-        CheckLimits(heartbeat_s=0.5),
-    ),
+    Broken("stream-time", on_run("stream", lambda r: r.with_body(1.0, r.body)), SOON),
+    Broken("stream-time", on_run("stream", silent_before_the_end), CheckLimits(heartbeat_s=0.5)),
     # Refusals and failed runs
     Broken("unknown-task-refused", refusal("stream", task_unknown, accepted)),
     Broken("unknown-task", refusal("sync", task_unknown, lambda r: r.with_body(b"no"))),
@@ -241,14 +233,10 @@ BROKEN_AGENTS = [
     Broken("health", endpoint("/health", lambda r: replace(r, status=404))),
     Broken("health", endpoint("/health", lambda r: r.with_json({"status": "ok"}))),
     Broken("health-ready", endpoint("/health/ready", lambda r: r.with_json({"status": "up"}))),
-    Broken(
-        "health-ready",
-        endpoint("/health/ready", lambda r: r.with_json({"status": "degraded"}, status=503)),
-    ),
+    Broken("health-ready", endpoint("/health/ready", lambda r: r.with_json(DEGRADED, status=503))),
 ]
 
 
 def broken(rules: str) -> Tampered:
-    """A good agent with the first fault that breaks these rules."""
     tamper = next(each.tamper for each in BROKEN_AGENTS if each.rules == rules)
     return Tampered(agent_app(demo_service()), tamper)

@@ -128,8 +128,6 @@ class OwnWords(PlainAgent):
 
 
 class Lenient(PlainAgent):
-    """Takes any task and any inputs."""
-
     def refusal(self, request: Any) -> Answer | None:
         required = isinstance(request, dict) and request.get("request_id")
         return None if required and "task_type" in request else super().refusal(request)
@@ -183,8 +181,6 @@ async def test_a_valid_request_that_is_not_run_says_what_that_means(status: int,
 
 
 class Silent:
-    """Takes requests and answers none."""
-
     asked = 0
 
     async def __call__(self, _scope: Scope, receive: Receive, _send: Send) -> None:

@@ -24,7 +24,6 @@ CAUSE_IN_LOG = "the task failed; the agent's log has the cause under this reques
 
 
 def working(answer: Callable[[AgentRunRequest], Any]) -> Work:
-    """Work that gives this answer, or raises it."""
 
     async def work(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         report("began", percent=1)
@@ -40,7 +39,6 @@ count_words = working(lambda request: succeeded(request, {"words": 3}))
 
 
 async def run(client: httpx.AsyncClient, way: str, sent: dict[str, Any]) -> dict[str, Any]:
-    """The response, however it is asked for."""
     if way == STREAM:
         final = (await stream(client, sent))[-1]
         assert final.pop("type") == "final"
@@ -68,7 +66,6 @@ async def run(client: httpx.AsyncClient, way: str, sent: dict[str, Any]) -> dict
 async def test_a_response_says_how_the_work_ended(
     start_agent: StartAgent, way: str, answer: Any, status: str, error: str | None
 ) -> None:
-    """Its ids are those of the request, whatever the work says."""
     sent = body("mine", budgets={"timeout_ms": 60_000})
     response = await run(await start_agent(working(answer)), way, sent)
     assert (response["request_id"], response["task_type"]) == ("mine", "TEST")

@@ -17,7 +17,6 @@ IN_PART = {"RAG_RETRIEVE"}
 
 
 async def test_each_example_answers_as_the_page_says() -> None:
-    """By the agents as they are started from the command line, with the real embedding model."""
     done = []
     async with running_agents(open_knowledge("notes", "bm25")) as agents:
         for request, expected in EXAMPLES:
