@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 from tests.json_server import Answer, JsonRequest, JsonServer
 from tests.loopback import free_port
-from tests.search.conftest import QdrantServer, qdrant_server
 from tests.search.samples import corpus, indexed
 
 from assay.cli.app import app
@@ -21,10 +20,8 @@ from assay.ray_cluster import RayCluster
 from assay.search.array_store import ArrayStore
 from assay.search.distributed_index import build_on_cluster
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
-from assay.search.index import build_index, open_store
+from assay.search.index import build_index
 from assay.search.retriever import Retriever
-
-__all__ = ["qdrant_server"]
 
 pytestmark = pytest.mark.slow
 
@@ -112,27 +109,18 @@ def _ranking(retriever: Retriever) -> list[list[tuple[str, float]]]:
         return [[(hit.doc_id, hit.score) for hit in retriever.search(query)] for query in queries]
 
 
-@pytest.mark.parametrize("place", ["embedded", "server"])
 def test_an_index_survives_a_killed_worker(
-    cluster: str,
-    place: str,
-    qdrant_server: QdrantServer,
-    embeddings: _Embeddings,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    cluster: str, embeddings: _Embeddings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
-    if place == "server":
-        monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
     embeddings.kills = True
     settings = EmbedderSettings(f"openai:letters@{embeddings.url}")
-    store = open_store(f"ray-{place}", open_embedder(settings))
+    store = ArrayStore(tmp_path / "shared", "shared")
     report = build_on_cluster(corpus(_DOCUMENTS), settings, store)
     assert report.documents == len(_DOCUMENTS)
     assert embeddings.killed
     embedder = open_embedder(settings)
     found = _ranking(indexed(store, embedder, _DOCUMENTS))
-    monkeypatch.delenv("QDRANT_URL", raising=False)
     alone = ArrayStore(tmp_path / "alone", "alone")
     build_index(corpus(_DOCUMENTS), embedder, alone, cache=VectorCache(tmp_path / "alone.sqlite3"))
     expected = _ranking(indexed(alone, embedder, _DOCUMENTS))

@@ -39,9 +39,7 @@ def test_no_cluster_is_told_at_once(
         RayCluster().__enter__()
 
 
-def test_a_worker_of_another_version_names_both_and_its_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worker_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     here = ray_cluster._versions()
     assert ray_cluster._call(lambda: "done", {}, here) == "done"
     monkeypatch.setattr(ray_cluster, "version", lambda _name: "0.0.1")
