@@ -99,7 +99,6 @@ async def listening(url: str) -> None:
 
 @pytest.fixture
 def dataset() -> Dataset:
-    """Forty notes of the bundled set and the queries about them."""
     whole = load_dataset("notes")
     documents = dict(list(whole.documents.items())[:40])
     judged = {

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,18 +163,13 @@ async def test_cleaning_up_leaves_notes_of_others_and_notes_elsewhere(notes: Not
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 
 
-def stored(document: Document, store: NoteStore) -> Note:
-    planned = PlannedNote.of(document)
-    return Note.from_json(store.add(planned.title, planned.content, CATEGORY).data())
-
-
 @given(IDS, st.text(max_size=150), st.text(max_size=80))
 @example("d1", "Statin use", "Text.")
 @example("d1", "Why? How: so/and", "Text.")
 @example("d1", "long " * 40, "Text.")
 def test_the_note_of_every_document_is_recognized(doc_id: str, title: str, text: str) -> None:
-    document = Document(doc_id, title, text)
-    note, planned = stored(document, NoteStore()), PlannedNote.of(document)
+    planned = PlannedNote.of(Document(doc_id, title, text))
+    note = Note.from_json(NoteStore().add(planned.title, planned.content, CATEGORY).data())
     assert planned.matches(note)
     assert marker_of(note.title) == doc_id
     # What the app would cut from the title is kept in the text.
@@ -189,29 +184,18 @@ def test_ids_that_titles_cannot_hold_apart_are_refused(ids: tuple[str, ...], mes
         plan_notes(Document(each, "", "Text.") for each in ids)
 
 
-DOCUMENTS = [Document(f"d{n}", f"Title {n}", "Text.") for n in range(30)]
-
-
-class Searching:
-    """An agent that answers with `found(number of the search)`."""
-
-    def __init__(self, found: Callable[[int], list[str]]) -> None:
-        self.asked: list[str] = []
-        self._found = found
-
-    async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        self.asked.append(query)
-        return AgentAnswer(tuple(self._found(len(self.asked))))
-
-
 async def test_it_ends_when_all_of_the_sample_are_found() -> None:
-    def found(number: int) -> list[str]:
-        if number < 3:
-            raise ConnectionError("still starting")  # counts as not yet
-        return ["d0", "d1"] if number > 5 else ["d0"]
+    documents = [Document(f"d{n}", f"Title {n}", "Text.") for n in range(2)]
+    asked: list[str] = []
 
-    agent = Searching(found)
-    await wait_until_found(DOCUMENTS[:2], agent.ask, pause=0.0)
-    assert agent.asked.count("Title 0 Text.") == 2  # what was found is not asked for again
+    async def ask(query: str, _top_k: int) -> AgentAnswer:
+        asked.append(query)
+        if len(asked) < 3:
+            raise ConnectionError("still starting")  # counts as not yet
+        return AgentAnswer(("d0", "d1") if len(asked) > 5 else ("d0",))
+
+    await wait_until_found(documents, ask, pause=0.0)
+    assert asked.count("Title 0 Text.") == 2  # what was found is not asked for again
+    asked.clear()
     with pytest.raises(NotesError, match="the last failed search: still starting"):
-        await wait_until_found(DOCUMENTS[:1], Searching(lambda _: found(0)).ask, timeout=0.0)
+        await wait_until_found(documents[:1], ask, timeout=0.0)
