@@ -121,5 +121,4 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 def make_dataset() -> MakeDataset:
-    """Makes `tiny_dataset` of a size."""
     return tiny_dataset

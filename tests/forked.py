@@ -74,7 +74,6 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill what is left of it."""
         self.kill()
         self.wait()
         with contextlib.suppress(BrokenPipeError):
@@ -93,10 +92,8 @@ def started(
 ) -> Iterator[ForkedProcess]:
     """A command whose streams are pipes; it is killed at the end.
 
-    Parameters:
-        program: `ASSAY`, `PYTEST` or another "module:function" without parameters.
-        arguments: what follows its name in `sys.argv`.
-        stderr: an open file; left out, that of pytest.
+    `program` is `ASSAY`, `PYTEST` or another "module:function" without parameters; without `stderr`
+    it has that of pytest.
     """
     theirs_in, ours_in = os.pipe()
     ours_out, theirs_out = os.pipe()

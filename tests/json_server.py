@@ -72,7 +72,6 @@ class JsonServer:
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        """Answer until the block ends."""
         thread = threading.Thread(target=self.http.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -54,7 +54,6 @@ def pytest_sessionfinish() -> None:
 
 
 def write_seen(folder: str) -> None:
-    """Note which lines this process has executed."""
     for name, lines in _marks.newly_seen.items():
         _marks.all_seen[name] |= lines
     seen = {name: sorted(lines) for name, lines in _marks.all_seen.items()}

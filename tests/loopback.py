@@ -9,9 +9,6 @@ def own_address(number: int) -> str:
 
     Each worker of pytest, and each session at the same time, has servers of its own: a fixture of a
     module runs in every worker that runs a test of it.
-
-    Parameters:
-        number: which, from 1 to 3.
     """
     assert 1 <= number <= 3
     own = os.getpid() << 2 | number  # 22 bits are the largest process id of Linux

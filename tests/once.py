@@ -12,10 +12,7 @@ import pytest
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[], Any]) -> Any:
     """What `make` returns, which must be JSON. The first worker that asks makes it; others wait.
 
-    Parameters:
-        factory: the fixture `tmp_path_factory`.
-        name: what is made; one name, one result in a session.
-        make: makes it; what it raises, it raises in every worker that asks.
+    One name is one result in a session. What `make` raises, it raises in every worker that asks.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return make()

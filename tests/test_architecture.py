@@ -43,7 +43,6 @@ LINES = 700
 
 @functools.cache
 def trees() -> dict[Path, ast.Module]:
-    """Every module of the source, parsed once, by the worker that asks."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 

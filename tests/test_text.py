@@ -47,11 +47,7 @@ from assay.text import (
         (stems, "to Anna's 2 houses", ["anna", "2", "hous"]),
         (sentences, "", []),
         (sentences, "One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
-        (
-            sentences,
-            "It costs 3.5 euros, e.g. for tea. Yes.",
-            ["It costs 3.5 euros, e.g. for tea.", "Yes."],
-        ),
+        (sentences, "It costs 3.5 euros. Yes.", ["It costs 3.5 euros.", "Yes."]),
         (sentences, "Ask Dr. Smith, e.g. Monday. Done.", ["Ask Dr. Smith, e.g. Monday.", "Done."]),
         (sentences, "See no. 5. It said no. Then.", ["See no. 5.", "It said no.", "Then."]),
         (sentences, "- one\n* two\n3. three\n• four", ["one", "two", "three", "four"]),
@@ -66,9 +62,7 @@ from assay.text import (
         (strip_controls, "\x85next", " next"),
     ],
 )
-def test_one_way_to_read_a_text(
-    read: Callable[[str], object], text: str, expected: str | list[str]
-) -> None:
+def test_one_way_to_read_a_text(read: Callable[[str], object], text: str, expected: object) -> None:
     assert read(text) == expected
 
 

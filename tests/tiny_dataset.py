@@ -6,10 +6,7 @@ from assay.data import Dataset, Document, Query
 def tiny_dataset(size: int, *, document: str = "text {}", query: str = "query {}") -> Dataset:
     """`size` queries; query i has documents d{i} (grade 2) and d{i+1} (grade 1) of size + 1.
 
-    Parameters:
-        size: how many queries.
-        document: the text of a document, with `{}` for its number.
-        query: the text of a query, with `{}` for its number.
+    In the texts of documents and queries, `{}` is its number.
     """
     return Dataset(
         name="tiny",

@@ -55,9 +55,7 @@ def test_publishing_needs_no_secret_and_has_no_right_but_its_own() -> None:
     ("tag", "released", "code"),
     [(f"v{VERSION}", True, 0), ("v9.9.9", True, 1), (f"v{VERSION}", False, 1)],
 )
-def test_a_tag_that_is_not_the_version_is_refused(
-    tmp_path: Path, tag: str, released: bool, code: int
-) -> None:
+def test_a_tag_must_be_the_version(tmp_path: Path, tag: str, released: bool, code: int) -> None:
     project = tmp_path / "project"
     project.mkdir()
     shutil.copy(ROOT / "pyproject.toml", project)

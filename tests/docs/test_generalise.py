@@ -37,17 +37,11 @@ def test_every_data_set_of_the_folder_and_always_notes_are_in_the_suite(
 def test_the_table_has_intervals_means_and_ranks() -> None:
     figures: dict[str, Any] = {"mean": 0.6, "low": 0.5, "high": 0.7}
     measured = BenchCell(system="hybrid", dataset="notes", state="complete", queries=9, **figures)
-    report = BenchReport(
-        suite="generalise",
-        metric="nDCG@10",
-        finished="now",
-        datasets=["notes"],
-        systems=[
-            BenchSystem(name="hybrid", target="builtin:hybrid", ranks="1", **figures),
-            BenchSystem(name="bm25", target="builtin:bm25"),
-        ],
-        cells=[measured, BenchCell(system="bm25", dataset="notes", state="failed", error="no")],
-    )
+    failed = BenchCell(system="bm25", dataset="notes", state="failed", error="no")
+    hybrid = BenchSystem(name="hybrid", target="builtin:hybrid", ranks="1", **figures)
+    bm25 = BenchSystem(name="bm25", target="builtin:bm25")
+    named: dict[str, Any] = {"suite": "s", "metric": "nDCG@10", "datasets": ["notes"]}
+    report = BenchReport(systems=[hybrid, bm25], cells=[measured, failed], finished="", **named)
     assert list(SCRIPT["table"](report)) == [
         "| nDCG@10 | queries | hybrid | bm25 |",
         "|---|---|---|---|",

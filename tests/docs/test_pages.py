@@ -145,7 +145,6 @@ class Reader:
         return [str(path.relative_to(self.folder)) for path in found] or [word]
 
     def serve(self, words: list[str]) -> None:
-        """Start a service, and wait until its port is open."""
         errors = self.stack.enter_context((self.folder / "service.log").open("w"))
         service = forked.started(*program(words), cwd=self.folder, env=self.env, stderr=errors)
         process = self.stack.enter_context(service)
@@ -243,8 +242,6 @@ def reply(prompt: str) -> str:
 
 @dataclass(frozen=True)
 class Services:
-    """Addresses of what answers on this machine."""
-
     search: str
     model: str
     mirror: str
@@ -313,9 +310,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, services: Services) 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_of_the_page_does_what_it_says(
-    page: Path, reader: Reader, services: Services
-) -> None:
+def test_every_block_does_what_it_says(page: Path, reader: Reader, services: Services) -> None:
     if page.name in FEW_QUERIES:
         reader.env["ASSAY_NUM_QUERIES"] = "4"
     blocks = read_blocks(page)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fuzz.mutation import almost, almost_text, examples
+from tests.labels.test_model_grades import Says
 
 from assay.answers.calibration import read_calibrations, read_labels
 from assay.answers.criteria import read_criteria
@@ -304,22 +305,12 @@ def test_labels_of_a_judge(reply: str, number: int) -> None:
     assert found is None or len(found) == number
 
 
-class _Says:
-    name = "test:says"
-
-    def __init__(self, reply: str) -> None:
-        self.reply = reply
-
-    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        return self.reply
-
-
 @given(reply=almost(b'{"facts": [{"text": "Tea is hot", "document": 1, "quote": "Tea is hot"}]}'))
 @example(reply=b'{"facts": [{"text": "Tea", "document": true, "quote": "Tea"}]}')
 @example(reply=b'{"facts": [{"text": "Tea", "document": 1e400, "quote": "Tea"}]}')
 def test_facts_that_a_model_drew(reply: bytes) -> None:
     document = Document("d", "", "Tea is hot. It cools.")
-    says = _Says(reply.decode("utf-8", "replace"))
+    says = Says(lambda _prompt: reply.decode("utf-8", "replace"))
     drawn = asyncio.run(ModelExtractor(says).write(Query("q", "Is tea hot?"), [document]))
     assert drawn.facts == []  # its labels are no labels
 

@@ -1,6 +1,4 @@
-"""Any order of appending, dying, withdrawing and resuming: a run keeps what was recorded, asks the
-rest once, and merges into the digits of an undivided one.
-"""
+"""Any order of appending, dying, withdrawing and resuming keeps what was recorded."""
 
 import asyncio
 import shutil

@@ -103,9 +103,7 @@ def evaluate(**more: object) -> str:
     return run.folder.name
 
 
-def test_unjudged_documents_of_runs_are_graded_and_scores_by_them_say_so(
-    server: ModelServer,
-) -> None:
+def test_unjudged_documents_are_graded_and_scores_by_them_say_so(server: ModelServer) -> None:
     runs = [evaluate(), evaluate(bm25={"b": 0.0, "k1": 5.0})]
     result = invoke(*runs, "--top-k", 3, "--json")
     assert result.exit_code == 0, result.output

@@ -108,9 +108,7 @@ def test_what_cannot_be_a_grade_of_this_pool_is_refused(
         GradedPool(table).save(grader, pair, grade)
 
 
-def test_a_journal_is_read_and_written_up_to_a_limit(
-    table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_grows_up_to_a_limit(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "_MAX_JOURNAL", 250)
     pool = GradedPool(table)
     for place in range(2):

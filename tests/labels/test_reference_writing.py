@@ -46,7 +46,6 @@ def nugget_reply(prompt: str) -> str:
 
 
 def records(path: str) -> list[dict[str, Any]]:
-    """Those of a list, or of lines."""
     text = Path(path).read_text()
     lines = text.splitlines() if path.endswith("l") else []
     content: list[dict[str, Any]] = list(map(json.loads, lines)) if lines else json.loads(text)

@@ -97,9 +97,7 @@ def bare(drinks: Dataset, tmp_path: Path) -> Path:
     return path
 
 
-def test_text_that_was_left_out_comes_back_from_the_readers_copy(
-    bare: Path, drinks: Dataset
-) -> None:
+def test_text_that_is_left_out_comes_from_the_readers_copy(bare: Path, drinks: Dataset) -> None:
     content = bare.read_text()
     (record,) = json.loads(content)
     assert (record["query_text"], record["ground_truth_answer"]) == (None, None)

@@ -47,7 +47,6 @@ def retries(pauses: list[float]) -> RetryPolicy:
 def opened(
     server: ModelServer, retries: RetryPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> OpenProvider:
-    """A provider of the given kind that talks to the server."""
 
     def open_one(kind: str, **options: object) -> CachedProvider:
         monkeypatch.setenv("RAG_EVAL_OLLAMA_BASE_URL", server.url)

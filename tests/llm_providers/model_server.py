@@ -80,7 +80,6 @@ class ModelServer(JsonServer):
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        """Answer until the block ends; whoever waits then waits no more."""
         with super().running():
             try:
                 yield self

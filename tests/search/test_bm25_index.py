@@ -114,9 +114,7 @@ def test_an_index_that_cannot_be_kept_is_built_in_memory(
     assert kept(surroundings) == []
 
 
-def test_few_or_private_documents_are_not_kept(
-    surroundings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_or_private_are_not_kept(surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_PRIVATE", "1")
     open_bm25(corpus())
     monkeypatch.delenv("ASSAY_PRIVATE")

@@ -1,7 +1,7 @@
 """`assay index --shard I/N` on several machines, and `assay merge` of the parts."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder, corpus, indexed
@@ -31,9 +31,7 @@ def write(folder: Path, index: int, first: int = 0, name: str = "notes") -> int:
     return write_part(folder, data, name, (index, 3), settings, Bm25Settings()).documents
 
 
-def test_parts_make_the_same_index(
-    parts: list[Path], tmp_path: Path, embedder: WordEmbedder
-) -> None:
+def test_parts_make_one_index(parts: list[Path], tmp_path: Path, embedder: WordEmbedder) -> None:
     cache = VectorCache(tmp_path / "merged.sqlite3")
     for part in parts:
         cache.take_from(VectorCache(part / VECTORS_FILE))
@@ -64,9 +62,7 @@ def test_parts_fit_wherever_the_data_and_the_model_were(parts: list[Path]) -> No
     ],
     ids=["missing", "other documents", "without vectors"],
 )
-def test_wrong_parts_are_named(
-    parts: list[Path], spoil: Callable[[list[Path]], object], message: str
-) -> None:
+def test_wrong_parts_are_named(parts: list[Path], spoil: Any, message: str) -> None:
     spoil(parts)
     with pytest.raises(SearchError, match=message):
         read_parts(parts)

@@ -27,9 +27,7 @@ def test_each_embedder_has_its_own_collection(monkeypatch: pytest.MonkeyPatch) -
     assert open_store("drinks", builtin).where.endswith("/mine")
 
 
-def test_an_evaluation_records_its_embedder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_run_records_its_embedder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     chosen: list[EmbedderSettings | None] = []
 
     def opened(settings: EmbedderSettings | None = None) -> WordEmbedder:

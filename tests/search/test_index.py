@@ -49,7 +49,6 @@ def test_only_what_changed_is_embedded(store: Store, embedder: WordEmbedder) -> 
 
 
 def test_a_search_never_sees_half_an_index(store: Store, embedder: WordEmbedder) -> None:
-    """While a new index is embedded, an open one finds all of the old documents."""
     halfway, go_on = threading.Event(), threading.Event()
 
     class Slow(WordEmbedder):
@@ -92,7 +91,6 @@ def test_a_build_that_fails_leaves_the_old_index(store: Store, embedder: WordEmb
 def test_a_corpus_on_the_disk_is_indexed_by_several_processes(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which read, count and split it; the index is that of the same documents in memory."""
     documents = [replace(one, id=f"{one.id}{n}") for n in range(30) for one in DOCUMENTS]
     write_beir(corpus(documents, "large"), tmp_path / "large")
     (tmp_path / "large" / "queries.jsonl").write_text('{"_id": "q", "text": "water"}\n')

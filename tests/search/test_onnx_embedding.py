@@ -134,9 +134,7 @@ def test_pooling_and_prompts_come_from_the_folder(folder: Path, builtin: OnnxEmb
         ("model.onnx", None, "has no model.onnx"),
     ],
 )
-def test_a_wrong_folder_is_refused(
-    folder: Path, file: str, content: bytes | None, told: str
-) -> None:
+def test_a_wrong_folder_is_told(folder: Path, file: str, content: bytes | None, told: str) -> None:
     (folder / file).parent.mkdir(exist_ok=True)
     if content is None:
         (folder / file).unlink()

@@ -123,9 +123,7 @@ def test_copies_need_as_many_nodes(qdrant_server: QdrantServer, embedder: WordEm
         build_index(corpus(), embedder, twice)
 
 
-def test_a_foreign_collection_is_left_alone(
-    qdrant_server: QdrantServer, embedder: WordEmbedder
-) -> None:
+def test_foreign_collections_are_kept(qdrant_server: QdrantServer, embedder: WordEmbedder) -> None:
     client = QdrantClient(qdrant_server.url)
     client.create_collection("theirs", vectors_config={})
     store = ServerStore(qdrant_server.url, "theirs")

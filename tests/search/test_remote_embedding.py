@@ -49,7 +49,6 @@ def server() -> Iterator[EmbeddingServer]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What would have been waited."""
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -101,9 +101,7 @@ def test_filters_keep_what_meets_all_of_them(
         ({"mode": "magic"}, "mode must be one of bm25, dense, hybrid, tuned"),
     ],
 )
-def test_wrong_requests_are_refused(
-    retriever: Retriever, asked: dict[str, Any], message: str
-) -> None:
+def test_wrong_calls_are_refused(retriever: Retriever, asked: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         retriever.search(**{"query": "tea"} | asked)
 

@@ -107,7 +107,6 @@ async def call(http: httpx.AsyncClient, url: str, method: str, /, **params: Any)
 
 
 def words(task: Any) -> str:
-    """What the last status of a task says."""
     return "".join(part["text"] for part in task["status"]["message"]["parts"])
 
 

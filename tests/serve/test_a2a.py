@@ -27,7 +27,6 @@ async def _never(_query: str, _top_k: int) -> list[str]:
 async def test_the_card_names_the_configured_address_or_that_of_the_request(
     http: httpx.AsyncClient, host: str, card_url: str | None, named: str
 ) -> None:
-    """In the fields of both generations of clients, as the token that they need."""
     app = purple_app(loads(_never), card_url=card_url, token="sesame")
     async with serving(app) as url:
         card = (await http.get(url, headers={"Host": host})).json()

@@ -87,7 +87,6 @@ async def rpc(
     opened: httpx.Response | None = None,
     **message: Any,
 ) -> httpx.Response:
-    """Call a method of MCP in the session that was `opened`."""
     session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]} if opened else {}
     body = {"jsonrpc": "2.0", "method": method, **message}
     return await http.post(f"{url}/mcp", json=body, headers=HEADERS | session)

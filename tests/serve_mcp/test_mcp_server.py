@@ -188,13 +188,7 @@ def replying(text: str, seen: list[CreateMessageRequestParams] | None = None) ->
     ("reply", "text", "citations", "total", "warnings"),
     [
         ("Yes, it does [1].", "Yes, it does [1].", ["MED-1"], 2, []),
-        (
-            "Yes [1, 9], certainly [12].",
-            "Yes [1], certainly.",
-            ["MED-1"],
-            2,
-            ["citations of sources that do not exist were removed: [9], [12]"],
-        ),
+        ("Yes [1, 9], certainly [12].", "Yes [1], certainly.", ["MED-1"], 2, ["[9], [12]"]),
         ("NOT FOUND", NOT_FOUND, [], 0, []),
     ],
 )
@@ -212,7 +206,8 @@ async def test_a_client_that_samples_writes_the_answer_from_one_search(
     answer = await ask(url, mode, QUESTION, replying(reply, seen), max_answer_tokens=77)
     assert (answer["generated_answer"], answer["citations"]) == (text, citations)
     assert [source["id"] for source in answer["sources"]] == ["MED-1", "MED-2"]
-    assert (answer["total_found"], answer["warnings"]) == (total, warnings)
+    assert answer["total_found"] == total
+    assert [each.rpartition("removed: ")[2] for each in answer["warnings"]] == warnings
     assert (answer["search_method"], answer["model_used"]) == ("bm25+sampling", "a-model")
     assert answer["stop_reason"] == "endTurn"
     assert [params.max_tokens for params in seen] == [77]

@@ -1,8 +1,4 @@
-"""Search services as others run them, over the bundled notes: same paths, same shapes of answers.
-
-The shapes follow the documentation of the services; the search behind them is the same
-few lines for all, so that a test can say which documents must come back.
-"""
+"""Search services as others run them, over the bundled notes: the same paths, the same shapes."""
 
 import json
 import re

@@ -36,7 +36,6 @@ class Away:
 
 
 async def test_a_model_that_is_away_is_an_outage() -> None:
-    """The run stops after a few calls and can be resumed, as for an agent that is down."""
     agent = BuiltinAgent(
         parse_target("builtin:bm25"), OpenContext(load_dataset("notes"), answers=True)
     )

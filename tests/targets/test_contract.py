@@ -74,9 +74,7 @@ FAILURES: list[tuple[str, Tamper, FailureKind, str]] = [
 
 
 @pytest.mark.parametrize(("way", "tamper", "kind", "said"), FAILURES)
-async def test_each_failure_is_named(
-    way: str, tamper: Tamper, kind: FailureKind, said: str
-) -> None:
+async def test_failures_are_named(way: str, tamper: Tamper, kind: FailureKind, said: str) -> None:
     def spoil(reply: Reply) -> Reply:
         return tamper(reply) if reply.way == way else reply
 

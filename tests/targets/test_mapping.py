@@ -110,9 +110,7 @@ def test_a_refusal_names_the_mapping_that_reads_it(value: Any, mapping: str) -> 
         ({"ids": [], "a": {}}, "ids=ids\nanswer=a", ["answer=a yields an object, not a text"]),
     ],
 )
-def test_a_mapping_that_does_not_fit_says_what_came(
-    value: Any, mapping: str, words: list[str]
-) -> None:
+def test_a_wrong_mapping_says_what_came(value: Any, mapping: str, words: list[str]) -> None:
     message = failure(value, *mapping.split("\n"))
     assert [each for each in words if each not in message] == [], message
     assert len(message) < 500

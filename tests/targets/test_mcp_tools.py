@@ -34,9 +34,7 @@ def tool(name: str, about: str = "", required: tuple[str, ...] = (), **arguments
         ({"query": TEXT, "more": {"$ref": "#"}}, "query", None),
     ],
 )
-def test_arguments_have_usual_names(
-    arguments: dict[str, Any], query: str, top_k: str | None
-) -> None:
+def test_usual_names_are_found(arguments: dict[str, Any], query: str, top_k: str | None) -> None:
     found = find_search_tool([tool("search", **arguments)], "", {})
     assert (found.query.name, found.top_k and found.top_k.name) == (query, top_k)
 

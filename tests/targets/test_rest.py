@@ -55,9 +55,7 @@ def test_values_enter_a_url_encoded_and_a_body_as_json() -> None:
         ("http://h", {"preset": "solr", "index": "a/../b"}, "got 'a/../b'"),
     ],
 )
-def test_a_request_that_cannot_work_is_refused(
-    url: str, settings: dict[str, Any], words: str
-) -> None:
+def test_what_cannot_work_is_refused(url: str, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError) as caught:
         open_target(f"rest:{url}", OpenContext(DATA, request=RequestSettings(**settings)))
     assert words in str(caught.value)

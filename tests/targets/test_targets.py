@@ -50,10 +50,7 @@ def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str
     ("text", "hint"),
     [
         ("nonsense", "has one of these forms: builtin:bm25|"),
-        (
-            "a2aa:http://user:secret@h/?api_key=secret",
-            "Did you mean 'a2a:http://***@h/?api_key=***'",
-        ),
+        ("a2aa:http://user:secret@h/?api_key=secret", "mean 'a2a:http://***@h/?api_key=***'"),
     ],
 )
 def test_what_is_no_target_is_refused_with_a_hint(text: str, hint: str) -> None:
