@@ -18,11 +18,7 @@ QUERIES = {
     "s1": Query("s1", "how is black tea made"),
     "s2": Query("s2", "where is coffee grown"),
 }
-TEST = {
-    "t1": {f"d{n}": 1 for n in range(1, 8)} | {"d0": 0},
-    "t2": {"d1": 2},
-    "t3": {"d1": 0},
-}
+TEST = {"t1": {f"d{n}": 1 for n in range(1, 8)} | {"d0": 0}, "t2": {"d1": 2}, "t3": {"d1": 0}}
 SMALL = Dataset(
     "small",
     DOCUMENTS,
