@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,6 @@ from assay.errors import AssayError
 NFCORPUS = pytest.mark.skipif(
     not os.environ.get("NFCORPUS_ARCHIVE"), reason="NFCORPUS_ARCHIVE is not set"
 )
-Invoke = Callable[..., dict[str, object]]
 
 TEXTS = {
     "a": ("Tea", "Forty adults drank tea for a year. Tea lowered their blood pressure by 3 mmHg."),
@@ -67,17 +67,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield running
 
 
-@pytest.fixture
-def invoke() -> Invoke:
-    def run(*arguments: object) -> dict[str, object]:
-        result = CliRunner().invoke(
-            app, ["ground-truth", *map(str, arguments), "--json"], catch_exceptions=False
-        )
-        assert result.exit_code == 0, result.output
-        content: dict[str, object] = json.loads(result.stdout)
-        return content
-
-    return run
+def invoke(*arguments: object) -> dict[str, Any]:
+    command = ["ground-truth", *map(str, arguments), "--json"]
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
 
 
 def refused(*arguments: object) -> AssayError:

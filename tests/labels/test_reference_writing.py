@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.labels.conftest import Invoke, refused
+from tests.labels.conftest import invoke, refused
 from tests.llm_providers.model_server import ModelServer
 
 from assay.cli.app import app
@@ -70,7 +70,7 @@ def test_an_extract_is_refused_if_the_answer_takes_several_documents() -> None:
         assert bool(draft.answer) is is_written
 
 
-def test_without_a_model_the_answer_is_an_extract_and_says_so(folder: Path, invoke: Invoke) -> None:
+def test_without_a_model_the_answer_is_an_extract_and_says_so(folder: Path) -> None:
     summary = invoke(folder, "--out", "truth.json")
     assert (summary["written"], summary["left_out"]) == (2, {})
     first, second = records("truth.json")
@@ -87,11 +87,11 @@ def test_without_a_model_the_answer_is_an_extract_and_says_so(folder: Path, invo
     assert second["ground_truth_answer"] == "Coffee was given to 25 people in Basel."
 
 
-def test_a_model_writes_from_the_documents_and_declines_or_is_cut(
-    folder: Path, invoke: Invoke, server: ModelServer
+def test_a_model_writes_from_documents_and_declines_or_is_cut(
+    folder: Path, server: ModelServer
 ) -> None:
     server.reply = lambda prompt: "NOT FOUND" if "in Basel" in prompt else "By 3 mmHg [1]."
-    summary: dict[str, Any] = invoke(folder, "--provider", "openai", "--out", "truth.json")
+    summary = invoke(folder, "--provider", "openai", "--out", "truth.json")
     assert (list(summary["left_out"]), summary["spending"]["calls"]) == (["q2"], 2)
     (record,) = records("truth.json")
     assert record["ground_truth_answer"] == "By 3 mmHg."
@@ -108,9 +108,7 @@ def test_a_model_writes_from_the_documents_and_declines_or_is_cut(
     )
 
 
-def test_resuming_writes_what_is_missing_and_changes_nothing_else(
-    folder: Path, invoke: Invoke, server: ModelServer
-) -> None:
+def test_resuming_writes_what_is_missing_and_no_more(folder: Path, server: ModelServer) -> None:
     invoke(folder, "--out", "truth.json")
     second = records("truth.json")[1]
     by_hand = {key: second[key] for key in SEED_KEYS} | {"ground_truth_answer": "By hand."}
@@ -163,9 +161,7 @@ def test_material_cannot_leave_its_delimiters(server: ModelServer) -> None:
         assert prompt.count("<question") <= 1
 
 
-def test_facts_of_the_judged_documents_become_nuggets_and_edited_ones_a_persons(
-    folder: Path, invoke: Invoke, server: ModelServer
-) -> None:
+def test_facts_become_nuggets_and_edited_ones_a_persons(folder: Path, server: ModelServer) -> None:
     server.reply = nugget_reply
     invoke(folder, *BY_MODEL)
     drawn = Path("nuggets.jsonl")
@@ -197,7 +193,7 @@ def test_facts_of_the_judged_documents_become_nuggets_and_edited_ones_a_persons(
     ],
 )
 def test_a_candidate_without_support_is_rejected(
-    server: ModelServer, folder: Path, invoke: Invoke, fact: object, reason: str
+    server: ModelServer, folder: Path, fact: object, reason: str
 ) -> None:
     def reply(prompt: str) -> str:
         if prompt.startswith("Collect"):

@@ -62,9 +62,8 @@ def test_whoever_edits_a_fact_has_written_it() -> None:
     line = LINE | {"facts": [hashed, {**hashed, "id": "b", "text": "26 people"}, added]}
     path = write("facts.jsonl", line | {"provenance": {"model": "m"}})
     (found,) = read_references(path)
-    assert [(each.id, each.by.value) for each in found.facts] == [
-        *[("a", "model"), ("b", "human"), ("q2.3", "human")]
-    ]
+    makers = [(each.id, each.by.value) for each in found.facts]
+    assert makers == [("a", "model"), ("b", "human"), ("q2.3", "human")]
     trec = {"qid": "7", "query": "tea?", "nuggets": [{"text": "Tea is hot", "importance": "vital"}]}
     (question,) = read_references(write("trec.jsonl", trec))
     assert question.facts == (Nugget("7.1", "Tea is hot", Importance.VITAL, NuggetMaker.UNKNOWN),)
