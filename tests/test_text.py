@@ -54,7 +54,6 @@ from assay.text import (
         (sentences, "。東京です。大阪です。", ["東京です。", "大阪です。"]),
         (sentences, "One.\r\nTwo.\n---\n***\n", ["One.", "Two."]),
         # Every engine can take a text without controls and half characters.
-        (strip_controls, "", ""),
         (strip_controls, "tea\x00and\x1bmilk", "tea and milk"),
         (strip_controls, "line\nline\ttab\r", "line\nline\ttab\r"),
         (strip_controls, "half \ud83d pair", "half ? pair"),

@@ -1,8 +1,7 @@
 """Runs the steps of CI files on this machine: what a runner of GitHub or GitLab would execute.
 
-`run:` and `script:` lines are executed by bash in the project's folder, with the variables that the
-system sets. `uses:` steps are other people's actions, which are not here. `pip` is replaced by a
-program that notes what it was asked for, since installing is tested elsewhere.
+`run:` and `script:` lines are executed by bash, with the variables that the system sets. `uses:`
+steps are other people's actions, which are not here; `pip` only notes what it was asked for.
 """
 
 import os

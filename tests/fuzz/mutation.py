@@ -1,7 +1,6 @@
 """Inputs that are almost right: a good one of a corpus, changed in a few places.
 
-Random bytes are refused at the first of them. What gets past the first check is a good input with
-one thing wrong, which is how a fuzzer with a corpus works.
+Random bytes would be refused at the first of them, and get past no check.
 """
 
 import os

@@ -211,11 +211,7 @@ ANSWERS = (
     b'["d1", "d2"]',
     b'{"payload": {"items": [{"docno": "d1", "s": 1}]}, "answer": null}',
 )
-MAPPINGS = (
-    "ids=payload.items[].docno",
-    "ids=re:(d\\d+)",
-    "scores=results[].score,ids=results[].id",
-)
+MAPPINGS = ("ids=payload.items[].docno", "ids=re:(d\\d+)", "scores=hits[].score,ids=hits[].id")
 A2A_RESULTS = (
     b'{"kind": "task", "id": "t", "status": {"state": "completed"}, "artifacts": [{"name": '
     b'"retrieval_results", "parts": [{"kind": "data", "data": {"doc_ids": ["d1"]}}]}]}',

@@ -102,10 +102,9 @@ def _run(command: list[str]) -> list[Any]:
     return events
 
 
-@pytest.fixture(params=[_old_python, _javascript], ids=["a2a-sdk 0.3.26", "@a2a-js/sdk"])
-def client(request: pytest.FixtureRequest) -> Client:
-    found: Client = request.param
-    return found
+each_client = pytest.mark.parametrize(
+    "client", [_old_python, _javascript], ids=["a2a-sdk 0.3.26", "@a2a-js/sdk"]
+)
 
 
 def objects_in(value: Any) -> Iterator[dict[str, Any]]:
@@ -133,6 +132,7 @@ def last_state(events: list[Any]) -> str:
     return str(states[-1]).removeprefix("TASK_STATE_").lower()
 
 
+@each_client
 @pytest.mark.parametrize("way", ["block", "stream"])
 def test_the_purple_agent_answers_them(servers: Servers, client: Client, way: str) -> None:
     events = client(servers[0], way, json.dumps({"query": "budget meeting", "top_k": 3}))
@@ -144,6 +144,7 @@ def test_the_purple_agent_answers_them(servers: Servers, client: Client, way: st
     assert "top_k: " in json.dumps(refused)
 
 
+@each_client
 @pytest.mark.parametrize("way", ["block", "stream"])
 def test_the_green_agent_evaluates_for_them(servers: Servers, client: Client, way: str) -> None:
     order = {"participants": {"retrieval_agent": servers[0]}, "config": {"num_queries": 4}}

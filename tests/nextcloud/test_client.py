@@ -70,10 +70,7 @@ async def test_a_wrong_password(server: NotesServer, caplog: pytest.LogCaptureFi
 
 @pytest.mark.parametrize(
     ("host", "message", "code"),
-    [
-        ("http://127.0.0.1:9", "connection refused", 3),
-        ("{url}/elsewhere", "no Notes app found", 2),
-    ],
+    [("http://127.0.0.1:9", "connection refused", 3), ("{url}/elsewhere", "no Notes app found", 2)],
 )
 async def test_a_wrong_address(server: NotesServer, host: str, message: str, code: int) -> None:
     account = Account(host.format(url=server.url), USER, PASSWORD)

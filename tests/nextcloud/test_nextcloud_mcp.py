@@ -1,9 +1,7 @@
 """The real Nextcloud MCP server over our Notes server: upload, wait until found, evaluate.
 
-What is real here: the server from PyPI, its scan of the notes, its chunks, its Qdrant, its fusion,
-its check of each result against the Notes API. What is not: the notes' server is ours, the dense
-side is the server's own hashed words, and the stop words of its sparse side, which it would fetch
-from a model hub, are a short list of ours.
+The server from PyPI scans, chunks, indexes and fuses as it always does. Its dense side is its own
+hashed words, and the stop words that it would fetch from a model hub are a short list of ours.
 """
 
 import asyncio

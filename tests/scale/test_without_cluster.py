@@ -18,13 +18,11 @@ from assay.ray_cluster import RayCluster
 from assay.run.config import RunConfig
 
 
-@pytest.mark.parametrize("known_from", ["variable", "session"])
-def test_no_cluster_is_told_at_once(
-    known_from: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("place", ["variable", "session"])
+def test_no_cluster_is_told(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also where a head that died has left its session file."""
     monkeypatch.delenv("RAY_task_oom_retries", raising=False)
-    if known_from == "variable":
+    if place == "variable":
         monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     else:
         (tmp_path / "ray").mkdir()

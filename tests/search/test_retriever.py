@@ -23,15 +23,13 @@ IDS = [document.id for document in DOCUMENTS]
 class FixedRanker:
     """The last document first for every query; it knows nothing of tea, and little of soup."""
 
-    def rank(
-        self, query_text: str, query_vector: Any, top_k: int
-    ) -> tuple[dict[int, float], float]:
-        assert query_text
-        assert query_vector.shape == (512,)
-        if query_text == "green tea":
+    def rank(self, query: str, vector: Any, top_k: int) -> tuple[dict[int, float], float]:
+        assert query
+        assert vector.shape == (512,)
+        if query == "green tea":
             return {}, 0.0
         found = {place: place / 5 for place in list(reversed(range(len(IDS))))[:top_k]}
-        return found, 0.25 if query_text == "onion soup" else 1.0
+        return found, 0.25 if query == "onion soup" else 1.0
 
 
 @pytest.fixture(scope="module", params=ENGINES)

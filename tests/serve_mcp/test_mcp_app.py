@@ -56,10 +56,7 @@ def test_one_token_for_both_is_refused_at_the_start() -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [
-        ("POST", "/health/canary?canary", 404),
-        ("GET", "/search_nfcorpus?query=canary", 405),
-    ],
+    [("POST", "/health/canary?canary", 404), ("GET", "/search_nfcorpus?query=canary", 405)],
 )
 async def test_what_there_is_not_is_refused_as_everything_else(
     url: str, http: httpx.AsyncClient, method: str, path: str, status: int
@@ -92,10 +89,8 @@ async def rpc(
     return await http.post(f"{url}/mcp", json=body, headers=HEADERS | session)
 
 
-async def initialize(
-    http: httpx.AsyncClient, url: str, version: str = "2025-11-25"
-) -> httpx.Response:
-    params = {"protocolVersion": version, **PARAMS}
+async def initialize(http: httpx.AsyncClient, url: str, era: str = "2025-11-25") -> httpx.Response:
+    params = {"protocolVersion": era, **PARAMS}
     return await rpc(http, url, "initialize", id=1, params=params)
 
 

@@ -92,11 +92,7 @@ async def test_a_method_that_the_agent_does_not_know(unknown: tuple[str, ...], s
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (-32602, FailureKind.PROTOCOL),
-        ("E7", FailureKind.AGENT_ERROR),
-    ],
+    ("code", "kind"), [(-32602, FailureKind.PROTOCOL), ("E7", FailureKind.AGENT_ERROR)]
 )
 @pytest.mark.parametrize("way", WAYS)
 async def test_an_error_is_told_by_its_code(code: object, kind: FailureKind, way: str) -> None:

@@ -59,12 +59,7 @@ def test_an_answer_may_have_contexts_in_place_of_ids() -> None:
 
 @pytest.mark.parametrize(
     ("separator", "chunk", "document"),
-    [
-        ("", "a#1", "a#1"),
-        ("#", "a#1", "a"),
-        ("#", "a#b#1", "a#b"),
-        (r"re:[-_]p\d+", "a-p12", "a"),
-    ],
+    [("", "a#1", "a#1"), ("#", "a#1", "a"), ("#", "a#b#1", "a#b"), (r"re:[-_]p\d+", "a-p12", "a")],
 )
 def test_a_separator_ends_the_id_of_a_document(separator: str, chunk: str, document: str) -> None:
     assert parse_separator(separator)(chunk) == document
