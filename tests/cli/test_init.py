@@ -133,7 +133,11 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     assert (project / "assay.toml").read_text() == "# mine\n"
     again = invoke("init", "--ci", "github")
     assert "nothing was written" in str(again.exception)
-    init("--ci", "github", "--force")
+    for number in (1, 2):
+        mine = (project / "assay.toml").read_text()
+        said = init("--ci", "github", "--force")
+        assert f"the assay.toml before is now assay.toml.bak{number}" in said
+        assert (project / f"assay.toml.bak{number}").read_text() == mine
     assert settings()["target"]
 
 

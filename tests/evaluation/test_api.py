@@ -187,11 +187,6 @@ async def test_it_works_where_a_loop_is_running(dataset: Dataset, tmp_path: Path
     assert run.state == "complete"
 
 
-def test_the_earlier_name_still_works(dataset: Dataset, tmp_path: Path) -> None:
-    run = assay.evaluate_agent(target=first, dataset=dataset, top_k=3, out=tmp_path)
-    assert run.report.config.top_k == 3
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from assay.report.terminal import plain_text, render_report
 from assay.run.calls import Call, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.targets import AgentAnswer, AgentInfo
+from assay.targets import AgentAnswer, PythonAgent
 
 QUERY = Query("q", "what?")
 ANSWER = AgentAnswer(("d1",))
@@ -34,59 +34,39 @@ ANSWER = AgentAnswer(("d1",))
 
 @dataclass
 class Scripted:
-    """Answers with the next of `script`: an answer, a failure, or a number of seconds to hang."""
+    """Answers or fails with the next of `script`."""
 
-    script: list[AgentAnswer | AgentFailure | float]
+    script: list[AgentAnswer | AgentFailure]
     asked: int = 0
-    info: AgentInfo = field(default_factory=lambda: AgentInfo("scripted", "test"))
 
-    async def ask(self, _query: str, _top_k: int) -> AgentAnswer:
+    async def ask(self, _query: Query) -> AgentAnswer:
         step = self.script[self.asked]
         self.asked += 1
         if isinstance(step, AgentFailure):
             raise step
-        if isinstance(step, float):
-            await asyncio.sleep(step)
-            return ANSWER
         return step
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def failure(kind: FailureKind, *, after: float | None = 0.0) -> AgentFailure:
     return AgentFailure(kind, "no", retry_after=after)
 
 
-async def asked(agent: Scripted, *, retries: int = 3, timeout: float = 5) -> Call:
-    return await ask(
-        lambda query: agent.ask(query.text, 5),
-        QUERY,
-        retry_policy(timeout, retries),
-        CircuitBreaker(),
-    )
+async def asked(script: list[AgentAnswer | AgentFailure], *, retries: int = 3) -> Call:
+    return await ask(Scripted(script).ask, QUERY, retry_policy(5, retries), CircuitBreaker())
 
 
-async def test_what_can_pass_is_asked_again() -> None:
+async def test_what_can_pass_is_asked_again_until_retries_end() -> None:
     passing = failure(FailureKind.CONNECTION)
-    agent = Scripted([passing, passing, ANSWER])
-    call = await asked(agent)
+    call = await asked([passing, passing, ANSWER])
     assert (call.failure, call.doc_ids, call.attempts) == (None, ("d1",), 3)
-
-
-async def test_what_cannot_pass_is_asked_once_and_retries_end() -> None:
-    agent = Scripted([failure(FailureKind.AGENT_ERROR), ANSWER])
-    call = await asked(agent)
+    call = await asked([passing] * 9, retries=2)
+    assert (call.failure, call.attempts) == (FailureKind.CONNECTION, 3)
+    call = await asked([failure(FailureKind.AGENT_ERROR), ANSWER])
     assert (call.failure, call.attempts) == (FailureKind.AGENT_ERROR, 1)
-    agent = Scripted([failure(FailureKind.CONNECTION)] * 9)
-    call = await asked(agent, retries=2)
-    assert (call.failure, call.attempts, agent.asked) == (FailureKind.CONNECTION, 3, 3)
 
 
 async def test_no_more_ids_are_kept_than_anything_looks_at() -> None:
-    agent = Scripted([AgentAnswer(tuple(f"d{i}" for i in range(KEPT_IDS + 7)))])
-    call = await asked(agent)
+    call = await asked([AgentAnswer(tuple(f"d{i}" for i in range(KEPT_IDS + 7)))])
     assert (len(call.doc_ids), call.returned) == (KEPT_IDS, KEPT_IDS + 7)
 
 
@@ -99,7 +79,7 @@ async def test_the_target_says_when_to_retry_within_limits(after: float, pause: 
 
     agent = Scripted([failure(FailureKind.CONNECTION, after=after), ANSWER])
     policy = replace(retry_policy(5, 3), sleep=sleep)
-    await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
+    await ask(agent.ask, QUERY, policy, CircuitBreaker())
     assert slept == [pause]
 
 
@@ -116,7 +96,7 @@ async def test_a_rate_limit_is_waited_for_whatever_the_retries(
 
     async def asked_of(agent: Scripted, retries: int) -> Call:
         policy = replace(retry_policy(5, retries), sleep=sleep)
-        return await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
+        return await ask(agent.ask, QUERY, policy, CircuitBreaker())
 
     for_ever = await asked_of(Scripted([busy] * 1000), 1)
     assert (for_ever.failure, for_ever.status) == (FailureKind.AGENT_ERROR, 429)
@@ -175,16 +155,10 @@ def test_what_is_odd_about_answers_is_said_once(tmp_path: Path) -> None:
 class Overloaded:
     """Answers at once where at most `most` are asked at a time, else nobody in time."""
 
-    info = AgentInfo("overloaded", "test")
-
     def __init__(self, most: int, hangs: tuple[str, ...] = ()) -> None:
         self.most, self.hangs = most, hangs
         self.in_flight = 0
         self.asked: list[str] = []
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         self.asked.append(query)
@@ -204,7 +178,8 @@ async def run(
     said: list[str] = []
     config = RunConfig(target="python:f", **{"timeout": 0.6, "retries": 0, **settings})
     plan = Evaluation.plan(config, data)
-    return await plan.start(agent, out, events=Events(message=said.append)), said
+    running = plan.start(PythonAgent(agent, name="f"), out, events=Events(message=said.append))
+    return await running, said
 
 
 async def test_queries_that_an_overloaded_agent_did_not_answer_cost_no_points(
@@ -235,7 +210,7 @@ async def test_an_agent_that_never_answers_some_is_not_asked_for_ever(tmp_path: 
     outcome, _ = await run(agent, data, tmp_path, timeout=0.4)
     plan = Evaluation.plan(outcome.folder.read_config(), data)
     well = Overloaded(9)
-    again = await plan.resume(well, outcome.folder)
+    again = await plan.resume(PythonAgent(well, name="f"), outcome.folder)
     assert well.asked == [], "the run was complete"
     assert again.report.pacing == outcome.report.pacing
     assert outcome.state == "complete"

@@ -87,8 +87,10 @@ def run(
     )
 
 
-def test_a_run_has_ratings_reasons_records_and_a_page(criteria: Path, tmp_path: Path) -> None:
-    outcome = run(kindly, criteria, tmp_path)
+def test_a_run_has_ratings_gates_reasons_records_and_a_page(criteria: Path, tmp_path: Path) -> None:
+    gates = ("CRITERION:Tone>=0.1", "criterion.tone>=0.99")
+    outcome = run(kindly, criteria, tmp_path, gates=gates)
+    assert [gate.passed for gate in outcome.report.gates] == [True, False]
     answers = outcome.report.answers
     assert answers is not None
     assert answers.trouble is None
@@ -107,12 +109,6 @@ def test_a_run_has_ratings_reasons_records_and_a_page(criteria: Path, tmp_path: 
     judge = answers.judge
     assert judge is not None
     assert "judge_criterion" in judge.prompts
-
-
-def test_gates_may_be_on_criteria(criteria: Path, tmp_path: Path) -> None:
-    gates = ("CRITERION:Tone>=0.1", "criterion.tone>=0.99")
-    outcome = run(kindly, criteria, tmp_path, gates=gates)
-    assert [gate.passed for gate in outcome.report.gates] == [True, False]
 
 
 @pytest.mark.parametrize(

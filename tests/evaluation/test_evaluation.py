@@ -14,10 +14,10 @@ from tests.tiny_dataset import tiny_dataset
 import assay
 from assay.data import Dataset, Query
 from assay.evaluation.evaluation import Evaluation, Events, Tick
-from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
-from assay.run.models import Report, UnseenQueries
+from assay.run.folder import RunFolder
+from assay.run.models import UnseenQueries
 from assay.targets import AgentInfo, PythonAgent
 
 
@@ -71,19 +71,14 @@ def test_queries_new_to_training_are_scored_apart(tmp_path: Path) -> None:
     assert head.unseen_queries is None  # no mean over nothing
 
 
-def with_latencies(outcome: Run, latencies: list[float], dataset: Dataset) -> Report:
-    """The report of the same run, had its calls taken so many milliseconds."""
-    lines = [json.loads(line) for line in outcome.folder.calls_file.read_text().splitlines()]
-    for line, latency in zip(lines, latencies, strict=True):
-        line["latency_ms"] = latency
-    outcome.folder.calls_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return resume(outcome.folder, dataset).report
-
-
 def test_latency_percentiles_are_those_of_the_calls(tmp_path: Path) -> None:
     dataset = tiny_dataset(101)
-    outcome = run(half_right, dataset, tmp_path)
-    head = with_latencies(outcome, [float(each) for each in range(101)], dataset)
+    calls = run(half_right, dataset, tmp_path).folder.calls_file
+    lines = [json.loads(line) for line in calls.read_text().splitlines()]
+    calls.write_text(
+        "".join(json.dumps({**line, "latency_ms": n}) + "\n" for n, line in enumerate(lines))
+    )
+    head = resume(RunFolder(calls.parent), dataset).report
     figures = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
     assert head.latency_ms.model_dump() == {**figures, "queries": 101, "timeouts": 0}
     assert head.summary.model_dump()["latency_p99_ms"] == 99.0

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from tests.evaluation.town import Scripted
 
 import assay
 from assay.answers.case import MAX_ANSWER
@@ -18,19 +19,6 @@ TEA: dict[str, Any] = {
     "citations": ["1"],
     "relevant": ["Steep green tea for 3 minutes."],
 }
-
-
-class SaysTrue:
-    """A judge that finds everything right."""
-
-    name = "test:true"
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        self.asked += 1
-        return "TRUE"
 
 
 POOL: dict[str, Any] = {
@@ -159,7 +147,7 @@ def test_rows_that_are_all_dirty_are_refused() -> None:
 
 
 def test_a_judge_decides_and_sees_the_contexts() -> None:
-    judge = SaysTrue()
+    judge = Scripted("TRUE")
     row = TEA | {"answer": "It takes a good while.", "facts": []}
     scored = assay.score_answers([row], judge=judge, judge_set={"votes": 2})
     assert scored.metrics["correctness"] == 1

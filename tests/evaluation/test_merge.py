@@ -15,30 +15,24 @@ from assay.evaluation.merge import merge, merged_config, submission_of
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.targets import AgentAnswer, AgentInfo
+from assay.targets import PythonAgent
 
 CONFIG = RunConfig(target="python:agent", dataset="tiny", num_queries=101, seed=7, top_k=3)
 
 
-class Agent:
+async def agent(query: str, top_k: int) -> list[str]:
     """Right, half right, wrong and failing by turns, always the same for one query."""
-
-    info = AgentInfo(name="python:agent", protocol="python", track="zero-shot")
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        number = int(query.removeprefix("query "))
-        if number % 11 == 0:
-            raise AgentFailure(FailureKind.INVALID_ANSWER, "on purpose")
-        ids = [f"d{number + 1}", f"d{number}"] if number % 3 else [f"d{number}", "d0"]
-        return AgentAnswer(doc_ids=tuple(ids if number % 7 else ["d0", "d0"]))
+    number = int(query.removeprefix("query "))
+    if number % 11 == 0:
+        raise AgentFailure(FailureKind.INVALID_ANSWER, "on purpose")
+    ids = [f"d{number + 1}", f"d{number}"] if number % 3 else [f"d{number}", "d0"]
+    return ids if number % 7 else ["d0", "d0"]
 
 
 async def run(config: RunConfig, dataset: Dataset, out: Path) -> Run:
-    return await Evaluation.plan(config, dataset).start(Agent(), out)
+    return await Evaluation.plan(config, dataset).start(
+        PythonAgent(agent, name="python:agent"), out
+    )
 
 
 async def shards(count: int, dataset: Dataset, out: Path) -> list[RunFolder]:

@@ -13,14 +13,13 @@ from tests.tiny_dataset import tiny_dataset
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, Events
 from assay.run.config import RunConfig
-from assay.targets import AgentAnswer, AgentInfo, PythonAgent
+from assay.targets import AgentAnswer, PythonAgent
 
 
 class Gone:
     """Answers a few times, then refuses every connection."""
 
     def __init__(self, answers: int) -> None:
-        self.info = AgentInfo("gone", "test")
         self.left = answers
         self.refused = 0
 
@@ -30,10 +29,6 @@ class Gone:
             return AgentAnswer(("d1",))
         self.refused += 1
         raise AgentFailure(FailureKind.CONNECTION, "connection refused")
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def planned(size: int, **settings: Any) -> Evaluation:
@@ -46,14 +41,15 @@ def test_a_target_that_dies_is_given_up_said_and_resumable(tmp_path: Path) -> No
     said: list[str] = []
     agent = Gone(answers=30)
     evaluation = planned(200)
-    outcome = asyncio.run(evaluation.start(agent, tmp_path, events=Events(message=said.append)))
+    events = Events(message=said.append)
+    outcome = asyncio.run(evaluation.start(PythonAgent(agent, name="gone"), tmp_path, events))
     assert outcome.state == "target lost"
     assert agent.refused < 30
     assert outcome.report.summary.successful_queries == 30
     assert outcome.report.failures == {"not asked": 170}
     assert said[-1] == "the target is still unreachable; giving up"
 
-    healed = Gone(answers=1000)
+    healed = PythonAgent(half_right, name="gone")
     after = asyncio.run(evaluation.resume(healed, outcome.folder))
     assert after.state == "complete"
     assert after.report.failures == {}
@@ -107,14 +103,11 @@ def test_a_run_is_not_resumed_on_other_data(tmp_path: Path) -> None:
         resume(first.folder, tiny_dataset(6))
 
 
-def test_failures_of_an_outage_are_withdrawn_and_asked_again_but_those_of_a_finished_run_stand(
-    tmp_path: Path,
-) -> None:
-    few = planned(5)
-    finished = asyncio.run(few.start(Gone(answers=2), tmp_path))
+def test_failures_of_a_finished_run_stand(tmp_path: Path) -> None:
+    dataset = tiny_dataset(5)
+    finished = run(Gone(answers=2).ask, dataset, tmp_path, retries=0)
     assert finished.state == "complete"
-    again = asyncio.run(few.resume(Gone(answers=100), finished.folder))
-    assert again.report.failures == {"connection": 3}
+    assert resume(finished.folder, dataset).report.failures == {"connection": 3}
 
 
 def test_errors_that_the_target_answered_with_are_no_part_of_the_outage(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.evaluation.evaluating import number
 
 import assay
 from assay.data import Dataset
@@ -36,10 +37,6 @@ def told(find: Find, dataset: Dataset, out: Path, **settings: Any) -> list[str]:
         assay.evaluate(find, dataset, out=out, **{"top_k": 2, **settings})
     assert {each.category for each in caught} <= {assay.SanityWarning}
     return [str(each.message) for each in caught]
-
-
-def number(query: str) -> int:
-    return int(query.split()[1])
 
 
 def right(query: str, top_k: int) -> list[str]:

@@ -249,18 +249,6 @@ async def test_data_may_have_several_lines_and_progress_any_shape(assay: Assay) 
     assert await broken_rules(assay, Freely()) == set()
 
 
-async def test_a_stream_that_stays_open_after_its_terminal_event_is_found(assay: Assay) -> None:
-    class NeverCloses(PlainAgent):
-        async def events(self, request: Body) -> AsyncIterator[bytes]:
-            async for piece in super().events(request):
-                yield piece
-            while True:
-                await asyncio.sleep(0.2)
-                yield b": heartbeat\n\n"
-
-    assert await broken_rules(assay, NeverCloses()) == {"terminal-last"}
-
-
 # PHI-safe logging rules
 
 
@@ -279,24 +267,14 @@ def test_logs_have_identifiers_and_figures_and_no_content(ask: Ask, folder: Path
     assert CANARY not in log
 
 
-QUOTES: dict[str, Callable[[Any], str]] = {
-    "the beginning": lambda inputs: f"cannot run with {str(inputs)[:60]}",
-    "the middle": lambda inputs: f"inputs is ...{str(inputs)[20:-20]}...",
-    "behind a long prefix": lambda inputs: "x" * 5_000_000 + json.dumps(inputs),
-}
-
-
-@pytest.mark.parametrize("quote", QUOTES)
-async def test_an_agent_that_quotes_its_inputs_in_an_error_is_found(
-    assay: Assay, quote: str
-) -> None:
+async def test_an_agent_that_quotes_its_inputs_after_a_long_prefix_is_found(assay: Assay) -> None:
     class Quotes(PlainAgent):
         def refusal(self, request: Any) -> Answer | None:
             found = super().refusal(request)
             if found is None or not isinstance(request, dict):
                 return found
             known = {"request_id": request.get("request_id") or "unknown"}
-            said = QUOTES[quote](request.get("inputs"))
+            said = "x" * 5_000_000 + json.dumps(request.get("inputs"))
             return as_json(self.failure(known, "VALIDATION_ERROR", said), found.status)
 
     assert "no-echo" in await broken_rules(assay, Quotes())

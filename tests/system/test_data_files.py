@@ -49,17 +49,6 @@ def test_a_file_that_cannot_be_questions_is_named_for_what_it_is(
     assert "BEIR" not in result.stdout + result.stderr
 
 
-def test_init_keeps_a_copy_of_what_it_overwrites(assay: Assay, tmp_path: Path) -> None:
-    settings = tmp_path / "assay.toml"
-    for number, mine in enumerate(("# mine\n", "# mine again\n"), start=1):
-        settings.write_text(mine)
-        result = assay("init", "builtin:bm25", "--dataset", "notes", "--ci", "none", "--force")
-        assert result.returncode == 0, result.stderr
-        assert f"the assay.toml before is now assay.toml.bak{number}" in result.stderr
-        assert (tmp_path / f"assay.toml.bak{number}").read_text() == mine
-    assert "builtin:bm25" in settings.read_text()
-
-
 @pytest.mark.parametrize("words", [("eval", "app", "--json"), ("eval", "--json")])
 def test_settings_are_found_in_a_folder_above(
     assay: Assay, tmp_path: Path, words: tuple[str, ...]
@@ -97,10 +86,6 @@ def write_csv(path: Path, row: dict[str, Any]) -> None:
         writer.writerow(
             each if isinstance(each, str) else json.dumps(each) for each in row.values()
         )
-
-
-def _attributes(values: dict[str, str]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
 
 
 def test_json_cells_of_langfuse_are_read(assay: Assay, tmp_path: Path) -> None:
@@ -154,7 +139,8 @@ def test_an_unknown_layout_is_refused_with_a_mapping(assay: Assay, tmp_path: Pat
 
 def _span(name: str, parent: str, values: dict[str, str], start: int) -> dict[str, Any]:
     head = {"traceId": "t", "spanId": name, "parentSpanId": parent, "startTimeUnixNano": str(start)}
-    return {**head, "attributes": _attributes(values)}
+    attributes = [{"key": key, "value": {"stringValue": text}} for key, text in values.items()]
+    return {**head, "attributes": attributes}
 
 
 def test_the_searches_of_a_trace_are_scored_against_a_data_set(

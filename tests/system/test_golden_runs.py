@@ -5,7 +5,6 @@ ASSAY_GOLDEN=write stores what the runs give now; look at the difference before 
 
 import json
 import os
-import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -39,13 +38,11 @@ DIFFERENCE = (
 )
 
 AGENT = '''
-import json, os, signal
+import os
 from pathlib import Path
 from tests.system.running import Corpus
 
 CORPUS = Corpus(Path(os.environ["NOTES"]))
-CALLS = []
-
 def search(query, top_k):
     return CORPUS.best(query, top_k)
 
@@ -55,13 +52,6 @@ def careless(query, top_k):
         raise RuntimeError("no")
     found = CORPUS.best(query, top_k)
     return [found[0], found[0], "note-999", *found[1:]]
-
-def dies(query, top_k):
-    CALLS.append(query)
-    if len(CALLS) == 5 and not Path("died").exists():
-        Path("died").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return search(query, top_k)
 
 def answer(query, top_k):
     """The reference if the query is of even length and has one, else the start of a document."""
@@ -100,10 +90,6 @@ class Place:
 
     def eval(self, *arguments: str, code: int = 0) -> Any:
         return projected(self.json("eval", *arguments, code=code))
-
-    def runs(self) -> list[str]:
-        """Paths of the folder's runs, oldest first."""
-        return sorted(str(path.parent) for path in (self.folder / "runs").glob("*/run.json"))
 
     def serve(self, *arguments: str) -> str:
         return self.stack.enter_context(serving(*arguments, folder=self.folder))
@@ -284,19 +270,6 @@ def compare_answers(place: Place) -> Any:
     return projected_comparison(place.json("compare", "a", "b"))
 
 
-def merge(place: Place) -> Any:
-    for shard in ("1/2", "2/2"):
-        place.eval("builtin:bm25", "--dataset", "notes", "--num-queries", "25", "--shard", shard)
-    return projected(place.json("merge", *place.runs()))
-
-
-def resume(place: Place) -> Any:
-    arguments = ("eval", "python:agent:dies", "--concurrency", "1", *SAMPLE)
-    assert run(place.folder, *arguments, NOTES=str(place.notes)).returncode == -signal.SIGKILL
-    (killed,) = place.runs()
-    return place.eval("--resume", killed)
-
-
 def score_trec_run(place: Place) -> Any:
     corpus, lines = place.corpus, []
     for line in (place.notes / "queries.jsonl").read_text().splitlines()[:40]:
@@ -336,24 +309,6 @@ def sample_with_seed(place: Place) -> Any:
     return picked(report, ("random_seed_used", "settings", "metrics", "rows"))
 
 
-def gates_passed(place: Place) -> Any:
-    gates = ("--gate", "ndcg@5>=0.1", "--gate", "recall@5>0.2", "--gate", "latency_p95_ms<=600000")
-    return gate_verdicts(place.json("eval", "builtin:bm25", *SAMPLE, *gates))
-
-
-def gates_failed(place: Place) -> Any:
-    gates = ("--gate", "ndcg@5>=0.99", "--gate", "mrr@5>=0.1")
-    return gate_verdicts(place.json("eval", "builtin:bm25", *SAMPLE, *gates, code=1))
-
-
-def gate_verdicts(report: Any) -> Any:
-    """Values of times are left out."""
-    return {
-        each["gate"]: [each["passed"], None if "latency" in each["gate"] else each["value"]]
-        for each in report["gates"]
-    }
-
-
 def baseline(place: Place) -> Any:
     report = place.eval("python:agent:search", *SAMPLE, "--baseline", "builtin:bm25")
     return picked(report, ("state", "metrics", "comparison"))
@@ -370,8 +325,8 @@ CASES: dict[str, Callable[[Place], Any]] = {
     case.__name__: case
     for case in (
         *(rest_target, a2a_target, mcp_target, contract_target, chat_target, answers_with_judge),
-        *(criteria, ground_truth_file, compare, compare_answers, merge, resume, score_trec_run),
-        *(score_answer_rows, sample_with_seed, gates_passed, gates_failed, baseline),
+        *(criteria, ground_truth_file, compare, compare_answers, score_trec_run),
+        *(score_answer_rows, sample_with_seed, baseline),
     )
 }
 

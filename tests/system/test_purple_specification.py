@@ -4,7 +4,6 @@
 """
 
 import itertools
-import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.interop.old_library import agent_running, old_python
+from tests.serve.serving import request_0_3
 from tests.system.running import A2AAgent, evaluate, serving
 
 NOTES = ("--dataset", "notes", "--mode", "bm25")
@@ -53,10 +53,7 @@ def test_the_example_agent_is_evaluated(tmp_path: Path, green: str, generation: 
 
 def send(url: str, **request: Any) -> dict[str, Any]:
     """The task that the agent makes of a request in a text part (0.3, `message/send`)."""
-    parts = [{"kind": "text", "text": json.dumps(request)}]
-    message = {"kind": "message", "messageId": "m", "role": "user", "parts": parts}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
-    task: dict[str, Any] = httpx.post(url, json=body, timeout=60).json()["result"]
+    task: dict[str, Any] = httpx.post(url, json=request_0_3(request), timeout=60).json()["result"]
     return task
 
 

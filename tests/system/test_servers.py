@@ -1,43 +1,33 @@
 """What callers and operators of the servers see: from the command line and the wire."""
 
 import asyncio
-import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import mcp
 import pytest
-from tests import forked
+from tests.serve.serving import request_0_3
 from tests.system.conftest import Assay
+from tests.system.running import serving
 
-PROXIED = {"Authorization": "Bearer guess"}
-
-
-@contextlib.contextmanager
-def served(*arguments: str, **variables: str) -> Iterator[str]:
-    """The address of `assay serve ARGUMENTS`."""
-    environment = {**os.environ, **variables}
-    command = (forked.ASSAY, "serve", *arguments, "--port", "0")
-    with forked.started(*command, env=environment) as server:
-        yield server.stdout.readline().strip()
+MCP = ("mcp", "--dataset", "notes", "--mode", "bm25")
+QUERY = "mortgage fixed rate"
 
 
 @pytest.mark.parametrize(("proxies", "last"), [({}, 429), ({"FORWARDED_ALLOW_IPS": "*"}, 401)])
 def test_guesses_behind_one_proxy_are_counted_together_unless_it_is_named(
-    proxies: dict[str, str], last: int
+    tmp_path: Path, proxies: dict[str, str], last: int
 ) -> None:
-    with served("mcp", "--dataset", "notes", "--mode", "bm25", ASSAY_TOKEN="s", **proxies) as url:
-        statuses = [
-            httpx.get(f"{url}/stats", headers={**PROXIED, "X-Forwarded-For": f"10.0.0.{n}"})
-            for n in range(30)
-        ]
-    assert statuses[-1].status_code == last
+    with serving(*MCP, folder=tmp_path, ASSAY_TOKEN="s", **proxies) as url:
+        for n in range(30):
+            headers = {"Authorization": "Bearer guess", "X-Forwarded-For": f"10.0.0.{n}"}
+            answer = httpx.get(f"{url}/stats", headers=headers)
+    assert answer.status_code == last
 
 
 def test_a_server_serves_without_httptools(tmp_path: Path) -> None:
@@ -61,13 +51,10 @@ def test_a_server_serves_without_httptools(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
-QUERY = "mortgage fixed rate"
-
-
-def test_bm25_has_one_scale_on_every_surface(assay: Assay) -> None:
-    found = assay("search", QUERY, "--dataset", "notes", "--mode", "bm25", "--json")
+def test_bm25_has_one_scale_on_every_surface(assay: Assay, tmp_path: Path) -> None:
+    found = assay("search", QUERY, *MCP[1:], "--json")
     best = json.loads(found.stdout)["results"][0]
-    with served("mcp", "--dataset", "notes", "--mode", "bm25") as url:
+    with serving(*MCP, folder=tmp_path) as url:
         answer = httpx.post(f"{url}/search_nfcorpus", json={"query": QUERY, "top_k": 3}, timeout=60)
         above = asyncio.run(call(url, "nc_semantic_search", score_threshold=best["score"] + 0.01))
         below = asyncio.run(call(url, "nc_semantic_search", score_threshold=best["score"] - 0.01))
@@ -84,8 +71,8 @@ async def call(url: str, tool: str, path: str = "/mcp", **arguments: object) -> 
 
 
 @pytest.mark.parametrize("path", ["", "/", "/mcp"])
-def test_mcp_is_served_where_the_specification_names_it(path: str) -> None:
-    with served("mcp", "--dataset", "notes", "--mode", "bm25") as url:
+def test_mcp_is_served_where_the_specification_names_it(tmp_path: Path, path: str) -> None:
+    with serving(*MCP, folder=tmp_path) as url:
         found = asyncio.run(call(url, "search_nfcorpus", path, top_k=2))
     assert len(found["results"]) == 2
 
@@ -93,21 +80,13 @@ def test_mcp_is_served_where_the_specification_names_it(path: str) -> None:
 def test_a_wrong_search_address_is_the_reason_of_every_answer(tmp_path: Path) -> None:
     """Common pitfall 5: "Ensure MCP server URL is correct"."""
     wrong = "http://127.0.0.1:9"
-    log = (tmp_path / "log").open("w+")
-    command = (forked.ASSAY, "serve", "purple", "--mcp-server-url", wrong, "--port", "0")
-    with log, forked.started(*command, stderr=log) as server:
-        url = server.stdout.readline().strip()
-        message = {"role": "user", "messageId": "m", "parts": [{"kind": "text", "text": ASKED}]}
-        request = {"method": "message/send", "params": {"message": {"kind": "message", **message}}}
-        answer = httpx.post(url, json={"jsonrpc": "2.0", "id": 1, **request}, timeout=60).json()
+    with serving("purple", "--mcp-server-url", wrong, folder=tmp_path) as url:
+        request = request_0_3({"query": "calcium", "top_k": 5})
+        answer = httpx.post(url, json=request, timeout=60).json()
         ready = httpx.get(f"{url}/health/ready")
-        log.seek(0)
-        logged = log.read()
+        logged = (tmp_path / "server.log").read_text()
     said = answer["result"]["status"]["message"]["parts"][0]["text"]
     assert answer["result"]["status"]["state"] == "failed"
     for text in (said, logged):
         assert f"waiting for a search server at {wrong}: connection refused" in text
     assert ready.status_code == 503
-
-
-ASKED = json.dumps({"query": "calcium", "top_k": 5})

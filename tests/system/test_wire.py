@@ -247,11 +247,3 @@ def test_a_contract_run(http: httpx.Client, urls: dict[str, str], inputs: Any) -
     assert body["artifacts"] == [chunk["chunk_id"] for chunk in outputs["chunks"]]
     assert body["usage"]["duration_ms"] >= 0
     assert body["grounding"]["chunks"]
-
-
-# The web pages
-
-
-@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/trends", 200), ("/runs/none", 404)])
-def test_a_page(http: httpx.Client, urls: dict[str, str], path: str, status: int) -> None:
-    assert http.get(urls["ui"] + path).status_code == status
