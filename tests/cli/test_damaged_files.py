@@ -114,7 +114,6 @@ def outcome(arguments: tuple[str, ...]) -> str:
 
 
 def pages(runs: Path) -> list[int]:
-    """The statuses of every kind of page."""
     paths = (
         *("/", "/runs/b", "/runs/b/report.html", "/runs/b?tab=queries", "/runs/b?tab=answers"),
         *("/compare?run=a&run=b", "/?view=groups", "/?view=board"),

@@ -72,7 +72,6 @@ def test_a_sample_says_that_its_scores_are_its_own() -> None:
 
 
 def test_info_is_what_a_score_depends_on_with_names_as_they_are() -> None:
-    """Those that would be markup if a terminal library had its way."""
     folder = Path("odd [red]name")
     (folder / "qrels").mkdir(parents=True)
     (folder / "corpus.jsonl").write_text(

@@ -14,7 +14,6 @@ from assay.cli.verb import GROUPS, VerbEntry, VerbGroup
 
 
 def invoke(*arguments: str) -> str:
-    """Everything that the command prints, and its error."""
     result = CliRunner(env={"COLUMNS": "88"}).invoke(app, arguments, prog_name="assay")
     error = result.exception
     return result.output + ("" if error is None or isinstance(error, SystemExit) else str(error))

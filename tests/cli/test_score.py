@@ -219,7 +219,6 @@ def test_answers_are_told_from_rankings(
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """The options that name the judgments of `mine`, a data set of eight queries."""
     monkeypatch.chdir(tmp_path)
     write_beir(tiny_dataset(8), tmp_path / "mine")
     return "--qrels", str(tmp_path / "mine" / "qrels" / "test.tsv")

@@ -328,7 +328,6 @@ def _judge_digest() -> Any:
 
 
 def _answers() -> int:
-    """Answers that a model judges: calls, replies, rows of answers, report."""
     return assay(
         *("eval", "python:target:answers", "--dataset", "tiny", "--top-k", "2", "--answers"),
         *("--concurrency", "1", "--judge", "openai:judge", "--judge-set", "votes=1"),

@@ -98,7 +98,6 @@ class FaultyStorage:
             _fail(kind, self.fault, errno.ENOSPC)
 
     def write(self, number: Any, data: Any, real: Callable[[Any], int]) -> int:
-        """A write by `real`, which may be cut."""
         self.remember(number)
         self.step("write")
         if len(self.steps) == self.at and self.fault in (Fault.TORN, Fault.SHORT):

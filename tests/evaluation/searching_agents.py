@@ -20,7 +20,6 @@ Search = Callable[[str], Awaitable[list[str]]]
 
 
 def queries_of(text: str) -> list[str]:
-    """What an agent searches for when it is asked `text`."""
     number = int(text.removeprefix("word"))
     return [f"word{number}", f"word{number + 1}"]
 

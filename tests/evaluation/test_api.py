@@ -203,7 +203,6 @@ async def test_it_works_where_a_loop_is_running(dataset: Dataset, tmp_path: Path
 def test_a_wrong_type_is_refused_before_the_first_call(
     dataset: Dataset, tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:
-    """A run with such a setting could not be read back."""
     with pytest.raises(UsageError, match=message):
         assay.evaluate(first, dataset, out=tmp_path, **settings)
     assert list(tmp_path.iterdir()) == []

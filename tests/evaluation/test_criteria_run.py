@@ -25,11 +25,6 @@ TONE = re.compile(r"Answer:\n<answer \w+>\n(Gladly)?")
 
 
 class Reads:
-    """A judge that compares texts letter by letter, and rates by the first word.
-
-    `unsteady` rates by what stands first instead; `failing` is raised for every rating.
-    """
-
     name = "test:reads"
 
     def __init__(self, *, unsteady: bool = False, failing: bool = False) -> None:

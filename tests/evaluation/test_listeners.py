@@ -24,8 +24,6 @@ Told = list[tuple[str, str]]
 
 
 class Recorder:
-    """Writes down what it is told."""
-
     told: Told = []  # noqa: RUF012  a new list for each test
 
     def on_start(self, folder: RunFolder) -> None:

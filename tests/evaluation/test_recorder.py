@@ -49,7 +49,6 @@ TARGETS = {
 
 @pytest.fixture
 def recorder_address(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A free port for the recorder: many tests run at once."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -314,7 +313,6 @@ async def test_a_search_service_needs_no_place_for_the_query() -> None:
 
 
 def broken(query: str, top_k: int) -> list[str]:
-    """A tool that fails for one query."""
     if query == "word3":
         raise RuntimeError("no index")
     return ["d1"]

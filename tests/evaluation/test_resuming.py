@@ -32,7 +32,6 @@ class Gone:
 
 
 def planned(size: int, **settings: Any) -> Evaluation:
-    """It gives an unreachable target up after two short pauses."""
     config = RunConfig(target="gone", dataset="tiny", retries=0, **settings)
     return replace(Evaluation.plan(config, tiny_dataset(size)), probe_pauses=(0.01, 0.01))
 
@@ -150,11 +149,3 @@ def test_a_target_that_only_times_out_is_lost(tmp_path: Path) -> None:
     outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
     assert outcome.state == "target lost"
     assert outcome.report.failures == {"not asked": 200}
-
-
-def test_a_resumed_run_removes_what_a_kill_left_behind(tmp_path: Path) -> None:
-    first = run(half_right, tiny_dataset(3), tmp_path)
-    for name in (".rows.part", ".report.json.0a1b2c3d4e5f.part"):
-        (first.folder.path / name).write_bytes(b"half")
-    resume(first.folder, tiny_dataset(3))
-    assert not list(first.folder.path.glob(".*"))

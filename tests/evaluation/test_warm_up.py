@@ -112,14 +112,19 @@ async def test_an_agent_that_hangs_at_first_is_not_timed_for_it(tmp_path: Path) 
     ],
     ids=["ready", "page", "off"],
 )
-async def test_what_is_sent_before_the_first_query(
+async def test_what_is_sent_before_the_first_query_is_recorded_and_no_call_of_the_run(
     tmp_path: Path, ready: Response | None, settings: dict[str, Any], way: str | None, searches: int
 ) -> None:
     service = Service([], ready=ready)
-    run, said = await evaluated(service, 3, tmp_path, **settings)
-    assert (len(service.searches), said) == (searches, [])
+    run, said = await evaluated(service, 6, tmp_path, num_queries=3, **settings)
+    assert (len(service.searches), said) == (searches, [])  # it took less than five seconds
+    assert len(run.folder.calls_file.read_text().splitlines()) == 3
     pacing = run.report.pacing
     assert (pacing and pacing.warm_up and pacing.warm_up.way) == way
+    if way == "call":
+        # A query of the data set that the run does not ask: a cache answers no timed query.
+        assert service.searches[0] not in service.searches[1:]
+        assert (warm_up_of(run).ready, warm_up_of(run).calls) == (True, 1)
 
 
 @pytest.mark.parametrize(
@@ -218,17 +223,6 @@ async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_f
     assert run.report.failures == {}
     assert said[0].startswith("waiting for the agent, at most 300 s: ")
     assert "the agent is still starting" in said[0]
-
-
-async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(tmp_path: Path) -> None:
-    service = Service([])
-    run, said = await evaluated(service, 6, tmp_path, num_queries=3)
-    assert len(run.folder.calls_file.read_text().splitlines()) == 3
-    # A query of the data set that the run does not ask: a cache answers no timed query.
-    assert service.searches[0] not in service.searches[1:]
-    recorded = warm_up_of(run)
-    assert (recorded.way, recorded.ready, recorded.calls) == ("call", True, 1)
-    assert said == []  # it took less than five seconds
 
 
 async def test_a_warm_up_can_be_interrupted(tmp_path: Path) -> None:

@@ -50,8 +50,6 @@ BROKEN: list[bytes] = [
 
 
 class Leaky(Retriever):
-    """As bad as a library can be."""
-
     def __init__(self) -> None: ...
 
     def search(self, query: str, top_k: int = 10, **_: Any) -> Any:
@@ -297,7 +295,6 @@ async def test_no_server_repeats_what_was_sent(
 
 
 async def mcp_errors(url: str, era: str) -> list[str]:
-    """Through the real client."""
     found: list[str] = []
     async with Client(f"{url}/mcp", mode=era) as client:
         for tool in ("search_nfcorpus", "nc_semantic_search", "nc_semantic_search_answer", CANARY):

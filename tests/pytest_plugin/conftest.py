@@ -28,8 +28,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
     """A session of its own over the bundled notes and BM25, without other plugins: a project need
-    not have them, and importing them takes longer than the tests. That the plugin is found without
-    being named, `test_unrelated_sessions` shows.
+    not have them, and importing them takes longer than the tests.
     """
     pytester.makeini(INI)
 

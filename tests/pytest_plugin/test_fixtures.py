@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.llm_providers.model_server import ModelServer
-from tests.pytest_plugin.conftest import Run
+from tests.pytest_plugin.conftest import INI, Run
 
 pytest_plugins = ["pytester"]
 
@@ -155,3 +155,25 @@ def test_a_mistake_gets_a_message(run: Run, fixture: str, option: str, words: st
     assert result.ret != 0
     assert words in result.stdout.str()
     assert "pytest_plugin/" not in result.stdout.str(), "a traceback through our own code"
+
+
+HEAVY = ("numpy", "mcp", "httpx", "pydantic", "orjson", "starlette", "Stemmer", "rich")
+
+
+def test_a_project_that_only_happens_to_have_assay_notices_nothing(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile(
+        f"""
+        import sys
+
+        def test_it(pytestconfig):
+            assert pytestconfig.pluginmanager.has_plugin("agent-assay")
+            assert not [name for name in {HEAVY!r} if name in sys.modules]
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:asyncio", "-p", "no:schemathesis")
+    result.assert_outcomes(passed=1)
+    assert "evaluation of retrieval" not in result.stdout.str()
+    assert not list(pytester.path.rglob("rag-report.json"))

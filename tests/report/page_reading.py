@@ -48,7 +48,6 @@ def read_page(html: str) -> Page:
 
 
 def assert_harmless(page: Page) -> None:
-    """No script, no handler, no style but the page's own, nothing from elsewhere."""
     assert not {tag for tag, _ in page.elements} & {"script", "iframe", "object", "link", "base"}
     for tag, attributes in page.elements:
         for name, value in attributes.items():

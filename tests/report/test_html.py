@@ -98,7 +98,6 @@ def test_answers_have_their_figures_diagnosis_and_examples(
 
 
 def test_every_link_inside_the_page_leads_somewhere_and_ids_are_unique(answers_page: Page) -> None:
-    """Ids in findings are links, if their answers are in the file."""
     assert_harmless(answers_page)
     ids = Counter(each["id"] for _, each in answers_page.elements if "id" in each)
     assert [name for name, number in ids.items() if number > 1] == []

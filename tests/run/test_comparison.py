@@ -16,7 +16,6 @@ from assay.run.models import Comparison
 
 @cache
 def base() -> ComparedRun:
-    """What the runs of these tests have in common."""
     queries = {f"q{i}": f"query {i}" for i in range(30)}
     data = Dataset.from_dicts(queries, {each: {"d": 1} for each in queries})
     with TemporaryDirectory() as out:

@@ -142,7 +142,6 @@ def test_the_run_of_a_baseline_has_no_label(
 
 
 def boards(index: RunIndex, runs: Path, figure: str = "") -> list[Board]:
-    """Every board of the only data set."""
     index.refresh()
     newest = newest_of_each_target(index.lines())
     return make_boards(runs, oldest_first(newest), figure)

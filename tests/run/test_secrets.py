@@ -63,7 +63,6 @@ def files_under(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def shown_by(run: Run, out: Path) -> Iterator[tuple[str, str]]:
-    """Everything that shows a run, by what it is."""
     for name, content in files_under(out):
         yield name, name + content.decode("utf-8", "replace")
     yield "terminal", plain_text(render_report(run.report, path=str(run.folder)))

@@ -29,7 +29,6 @@ def environment(**variables: str) -> dict[str, str]:
 def run(
     folder: Path, *arguments: str, timeout: float = 110, **variables: str
 ) -> "subprocess.CompletedProcess[str]":
-    """`assay ARGUMENTS` in `folder`."""
     settings = environment(**variables)
     return forked.run(forked.ASSAY, *arguments, cwd=folder, env=settings, timeout=timeout)
 
@@ -75,7 +74,6 @@ class Corpus:
 
 
 def words(text: str) -> set[str]:
-    """Its words in lower case."""
     return set(re.findall(r"\w+", text.lower()))
 
 
@@ -119,7 +117,6 @@ class A2AAgent(JsonServer):
 
 
 def chat_completion(text: str, **more: Any) -> dict[str, Any]:
-    """A reply of the shape of OpenAI's chat completions."""
     message = {"role": "assistant", "content": text}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
     usage = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}

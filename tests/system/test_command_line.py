@@ -108,17 +108,6 @@ def test_runs_are_listed_as_json(place: Path) -> None:
     assert json.loads(run(place, "runs", "--json", "--failed").stdout) == []
 
 
-@pytest.mark.parametrize("form", ["csv", "markdown", "latex", "trec", "jsonl"])
-def test_export_writes_to_stdout(place: Path, form: str) -> None:
-    done = run(place, "export", "first", "--format", form)
-    assert done.returncode == 0, done.stderr
-    if form == "trec":
-        assert [line.split()[:4] for line in done.stdout.splitlines()] == [
-            ["q1", "Q0", "d1", "1"],
-            ["q2", "Q0", "d1", "1"],
-        ]
-
-
 MISTAKES = (
     "nonsense",
     "eval builtin:bm25 --dataset none",

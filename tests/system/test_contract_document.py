@@ -39,7 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(folder: Path) -> Iterator[str]:
-    """All agents in one process, each on a path of its own."""
     cache = folder / "cache"
     command = ("agent", "all", "--dataset", "notes", "--mode", "bm25")
     with serving(*command, folder=folder, ASSAY_CACHE=str(cache)) as url:
@@ -72,7 +71,6 @@ def address(base: str, task: str) -> str:
 
 
 def events(answer: httpx.Response) -> list[tuple[str, dict[str, Any]]]:
-    """Names and data, by the rules of the document alone."""
     assert answer.text.endswith("\n\n")
     found = []
     for block in answer.text.strip().split("\n\n"):

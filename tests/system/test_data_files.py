@@ -72,7 +72,6 @@ TEXT = "Steep green tea for 3 minutes."
 
 
 def scored(assay: Assay, path: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The report of the answers, and the first row."""
     result = assay("score", path.name, "--json", "--out", "rows.jsonl", *words)
     assert result.returncode == 0, result.stderr
     row = json.loads((path.parent / "rows.jsonl").read_text().splitlines()[0])

@@ -87,7 +87,6 @@ def project(tmp_path: Path) -> Path:
 
 
 def pytest_in(project: Path, *options: str, **variables: str) -> tuple[int, str]:
-    """The exit code and the output of `pytest -rs` there."""
     settings = environment(ASSAY_CACHE=str(project.parent / "cache"), **variables)
     settings.pop("PYTEST_ADDOPTS", None)
     done = forked.run(forked.PYTEST, "-rs", *options, cwd=project, env=settings)

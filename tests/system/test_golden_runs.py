@@ -83,7 +83,6 @@ class Place:
         return Corpus(self.notes)
 
     def json(self, *arguments: str, code: int = 0) -> Any:
-        """What the command prints with `--json`."""
         done = run(self.folder, *arguments, "--json", NOTES=str(self.notes), OPENAI_API_KEY="k")
         assert done.returncode == code, done.stderr
         return json.loads(done.stdout)

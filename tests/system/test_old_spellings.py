@@ -1,6 +1,7 @@
 """Options and verbs of earlier versions still work, or say what to write today."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from assay.run.config import RunConfig
 SEARCH = "search frost --dataset notes --mode bm25 --json"
 SCORE = "score rows.jsonl --json"
 JUDGE = "score rows.jsonl --judge openai:m@http://127.0.0.1:9/v1"
-DOCTOR = "doctor rest:http://127.0.0.1:9/{query} --timeout 1 --json"
+DOCTOR = "doctor --timeout 1 --json"
+TARGET = "rest:http://127.0.0.1:9/{query}"
 
 
 @pytest.mark.parametrize(
@@ -23,10 +25,16 @@ DOCTOR = "doctor rest:http://127.0.0.1:9/{query} --timeout 1 --json"
         (JUDGE, "--judge-votes 0", "--judge-set votes=0", "--judge-votes is now --judge-set"),
         (JUDGE, "--judge-timeout=0", "--judge-set timeout=0", "--judge-timeout is now --judge-set"),
         (
-            DOCTOR,
+            f"{DOCTOR} {TARGET}",
             "--preset solr --index docs",
             "--preset solr:docs",
             "--index is now --preset NAME:VALUE",
+        ),
+        (
+            DOCTOR,
+            f"{TARGET} --method PUT",
+            "'rest:PUT http://127.0.0.1:9/{query}'",
+            "--method NAME is now part of the target",
         ),
     ],
 )
@@ -37,19 +45,11 @@ def test_an_option_does_what_todays_does_and_names_it(
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     fact = {"query_id": "1", "query": "When?", "facts": [{"text": "at 7", "importance": "vital"}]}
     (tmp_path / "f.jsonl").write_text(json.dumps(fact))
-    earlier, today = (assay(*command.split(), *options.split()) for options in (old, new))
+    earlier, today = (assay(*shlex.split(f"{command} {options}")) for options in (old, new))
     assert (earlier.returncode, earlier.stdout) == (today.returncode, today.stdout)
     if earlier.returncode == 2:
         assert earlier.stderr.splitlines()[-1] == today.stderr.splitlines()[-1]
     assert (earlier.stderr.count(said), " is now " in today.stderr) == (1, False)
-
-
-def test_the_method_belongs_to_the_target(assay: Assay) -> None:
-    words = ("--timeout", "1", "--json")
-    old = assay("doctor", "rest:http://127.0.0.1:9/{query}", "--method", "PUT", *words)
-    new = assay("doctor", "rest:PUT http://127.0.0.1:9/{query}", *words)
-    assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
-    assert "--method NAME is now part of the target" in old.stderr
 
 
 def test_planted_documents_have_one_option(assay: Assay) -> None:

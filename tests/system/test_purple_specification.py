@@ -90,7 +90,6 @@ def test_checklist_returns_valid_ids_ranked_by_relevance(purple: str, tmp_path: 
 
 
 def test_checklist_handles_errors_gracefully_and_in_time(purple: str) -> None:
-    """In less than 60 seconds, which `send` waits for."""
     failed = send(purple, question=QUERY)
     assert failed["status"]["state"] == "failed"
     assert "query: Field required" in failed["status"]["message"]["parts"][0]["text"]

@@ -64,7 +64,6 @@ def test_bm25_has_one_scale_on_every_surface(assay: Assay, tmp_path: Path) -> No
 
 
 async def call(url: str, tool: str, path: str = "/mcp", **arguments: object) -> dict[str, Any]:
-    """The structured result of an MCP tool."""
     async with mcp.Client(url + path) as client:
         result = await client.call_tool(tool, {"query": QUERY, **arguments})
     return dict(result.structured_content or {})

@@ -19,7 +19,6 @@ QUESTIONS = 12
 
 @pytest.fixture
 def questions(tmp_path: Path) -> str:
-    """Twelve questions, each with one expected document."""
     rows = [f"question number {place},d{place}" for place in range(QUESTIONS)]
     (tmp_path / "questions.csv").write_text("\n".join(["question,expected_ids", *rows]))
     return "questions.csv"
@@ -71,7 +70,6 @@ def number_in(line: str) -> int:
 
 
 def calls(folder: Path) -> list[dict[str, object]]:
-    """The call log of the only run in `folder`."""
     (path,) = folder.glob("runs/*/calls.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
 

@@ -94,7 +94,6 @@ def test_purple_answers_a2a_1_0(http: httpx.Client, urls: dict[str, str], data: 
 
 
 def events_of(http: httpx.Client, url: str, body: Any, **headers: str) -> list[Any]:
-    """The data of each event of a stream."""
     with http.stream("POST", url, json=body, headers=headers) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         lines = [line for line in answer.iter_lines() if line.startswith("data:")]
@@ -154,7 +153,6 @@ def test_green_evaluates_over_a2a(http: httpx.Client, urls: dict[str, str]) -> N
 
 
 def check_report(report: Any, queries: int, k: int, seed: int) -> None:
-    """The shape of an EvaluationReport."""
     names = [f"{part}_ndcg_at_{k}" for part in ("mean", "median", "std", "min", "max")]
     names += [f"mean_{name}_at_{k}" for name in ("mrr", "precision", "recall")]
     names += ["successful_queries", "failed_queries", "success_rate"]

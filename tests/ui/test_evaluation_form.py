@@ -94,7 +94,6 @@ REST = "rest:http://example.org/?q={query}"
 
 
 def refused(policy: OutboundPolicy, **settings: Any) -> set[str]:
-    """The fields of the form whose checks fail."""
     config = RunConfig(**{"target": "builtin:bm25", **settings})
     return set(config_problems(config, policy))
 

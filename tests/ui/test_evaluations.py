@@ -12,13 +12,14 @@ import httpx
 import orjson
 import pytest
 from tests.report.page_reading import read_page
+from tests.run.test_options import FULL
 from tests.ui.conftest import running
 
 from assay import evaluate
 from assay.errors import UsageError
 from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
 from assay.net.sse import EventReader
-from assay.run.config import JudgeSettings, RunConfig
+from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.serve.ui import evaluations
 from assay.serve.ui.context import Ui
@@ -163,17 +164,7 @@ async def test_a_process_has_no_secret_on_its_command_line_and_may_write_lines_o
 
 
 def test_a_run_fills_in_the_form_that_makes_it_again(tmp_path: Path) -> None:
-    config = RunConfig(
-        target="builtin:bm25",
-        gates=("ndcg@5>=0.1", "mrr@5>=0.1"),
-        mapping=("query=q",),
-        retries=7,
-        answers=True,
-        judge="ollama:small",
-        judge_set=JudgeSettings(votes=5, max_cost=1.5),
-        timeout=2.5,
-    )
-    assert read_config(Ui(tmp_path), dict(parse_qsl(repeat_query(config)))) == config
+    assert read_config(Ui(tmp_path), dict(parse_qsl(repeat_query(FULL)))) == FULL
 
 
 async def test_the_process_is_put_under_the_policy_of_the_server(

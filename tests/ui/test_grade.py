@@ -48,7 +48,6 @@ def grade(
 
 
 def test_a_grader_walks_through_the_pool(client: TestClient, runs: Path) -> None:
-    """Without JavaScript: every step is a form or a link."""
     page = client.get("/grade/tea/grade", params={"grader": "Ann"})
     shown = read_page(page.text)
     assert "0 of 4 graded" in shown.text

@@ -129,8 +129,7 @@ def test_a_trend_of_absurd_runs_is_drawn(
         assert not re.search(r'"-?(?:inf|nan)', answer.text), page
 
 
-def test_no_text_of_a_run_acts_in_a_file(client: TestClient, copies: list[Path]) -> None:
-    """A formula in a spreadsheet."""
+def test_a_formula_in_a_run_is_text_in_a_table(client: TestClient, copies: list[Path]) -> None:
 
     def put_everywhere(document: dict[str, Any]) -> None:
         formula = "=HYPERLINK(A1)"
