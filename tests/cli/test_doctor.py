@@ -55,9 +55,7 @@ def test_a_faulty_agent_is_told_with_a_remedy(mode: str, code: int, words: str) 
     assert "remedy" in done.output
 
 
-def test_settings_are_shown_with_the_source_that_won(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_have_the_source_that_won(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assay.toml").write_text("[eval]\ntop_k = 3\nseed = 9\n")
     variables = {"ASSAY_TOP_K": "7", "ASSAY_CACHE": str(tmp_path), "ASSAY_TOPK": "8"}
@@ -71,9 +69,7 @@ def test_settings_are_shown_with_the_source_that_won(
     assert "ASSAY_TOPK" in json.loads(done.stdout)["unread_variables"]
 
 
-def test_the_installation_is_shown_with_its_extras(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_installation_and_its_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PACKAGES, "absent_package", "rare")
     done = run(variables={"ASSAY_CACHE": str(tmp_path)})
     assert done.exit_code == 0
@@ -89,17 +85,13 @@ def test_the_installation_is_shown_with_its_extras(
         ("QDRANT_URL", "elsewhere", "QDRANT_URL must be an http"),
     ],
 )
-def test_a_place_of_indexes_that_cannot_be_used_is_a_problem(
-    tmp_path: Path, name: str, value: str, problem: str
-) -> None:
+def test_a_wrong_place_of_indexes(tmp_path: Path, name: str, value: str, problem: str) -> None:
     done = run("--json", variables={"ASSAY_CACHE": str(tmp_path), name: value})
     assert done.exit_code == 1
     assert problem in json.loads(done.stdout)["problems"][0]
 
 
-def test_another_package_called_assay_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_package_called_assay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "assay_it-1.0.dist-info"
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: assay-it\nVersion: 1.0\n")

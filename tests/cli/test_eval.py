@@ -71,9 +71,7 @@ def test_offline_only_the_default_is_replaced_and_loudly(run_assay: RunAssay, fo
     assert (asked_for.returncode, "--dataset notes" in asked_for.stderr) == (2, True)
 
 
-def test_an_agent_neither_ends_the_run_nor_writes_into_the_json(
-    run_assay: RunAssay, folder: Path
-) -> None:
+def test_an_agent_cannot_end_the_run_or_spoil_its_json(run_assay: RunAssay, folder: Path) -> None:
     printing = run_assay("eval", "python:target:prints", *TINY, "--json", "--out", "other")
     assert json.loads(printing.stdout)["state"] == "complete"
     assert "more noise" in printing.stderr
@@ -94,9 +92,7 @@ def test_a_resumed_run_takes_new_gates_and_refuses_other_questions(run_assay: Ru
 SLOW = ("eval", "python:target:slow", *TINY, "--concurrency", "2")
 
 
-def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
-    folder: Path, run_assay: RunAssay
-) -> None:
+def test_a_killed_run_loses_and_repeats_no_call(folder: Path, run_assay: RunAssay) -> None:
     with started(folder, *SLOW, HOLD_AFTER="25") as process:
         wait_for_calls(folder, 25)
         listed = json.loads(run_assay("runs", "--json").stdout)
@@ -121,9 +117,7 @@ def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_writes_the_partial_report_and_exits_130(
-    folder: Path, number: signal.Signals
-) -> None:
+def test_a_signal_writes_a_partial_report(folder: Path, number: signal.Signals) -> None:
     with started(folder, *SLOW, PAUSE="0.3") as process:  # 6 s, unless it ends at the signal
         wait_for_calls(folder, 5)
         process.send_signal(number)
@@ -165,9 +159,7 @@ def test_without_a_target_the_reference_agent_answers(run_assay: RunAssay) -> No
     assert report["answers"]["questions"] == 3
 
 
-def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(
-    run_assay: RunAssay, folder: Path
-) -> None:
+def test_without_its_judge_a_run_is_kept_to_be_resumed(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay(*ANSWER, "--judge", "ollama:none@http://127.0.0.1:9", "--json")
     assert done.returncode == 3
     assert "Traceback" not in done.stderr

@@ -58,9 +58,7 @@ def test_repeated_ids_are_written_once_and_blanks_are_refused(folder: Path) -> N
     assert "id 'a b' is empty or holds a blank" in str(done.exception)
 
 
-def test_the_shards_of_a_run_are_one_submission(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_are_one_submission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards = [
         evaluate("builtin:bm25", "notes", num_queries=6, shard_index=n, num_shards=2).name
         for n in range(2)
@@ -110,9 +108,7 @@ def test_latex_has_booktabs_bold_and_marks(bm25: Run, nothing: Run) -> None:
         (("--format", "csv", "--out", "runs"), "cannot write 'runs'"),
     ],
 )
-def test_what_cannot_be_written_is_refused(
-    bm25: Run, arguments: tuple[str, ...], message: str
-) -> None:
+def test_a_mistake_is_refused(bm25: Run, arguments: tuple[str, ...], message: str) -> None:
     done = CliRunner().invoke(app, ["export", "latest", *arguments])
     assert isinstance(done.exception, AssayError)
     assert message in str(done.exception)

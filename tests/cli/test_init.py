@@ -117,9 +117,7 @@ def test_columns_of_other_names_are_asked_for_and_kept(project: Path) -> None:
         ("git@github.com:gitlab/x.git", True),
     ],
 )
-def test_the_job_is_written_if_the_remote_is_of_github(
-    project: Path, remote: str, is_written: bool
-) -> None:
+def test_a_remote_of_github_gets_the_job(project: Path, remote: str, is_written: bool) -> None:
     git("init", "-q")
     git("remote", "add", "origin", remote)
     init()
@@ -141,9 +139,7 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     assert settings()["target"]
 
 
-def test_the_github_job_measures_and_compares_with_the_main_branch(
-    project: Path, tmp_path: Path
-) -> None:
+def test_the_github_job_measures_and_compares_with_main(project: Path, tmp_path: Path) -> None:
     (project / "requirements.txt").write_text("httpx\n")
     git("init", "-q", "-b", "main")
     init("--ci", "github")

@@ -28,9 +28,7 @@ def test_what_a_run_does_not_have_is_refused(run_assay: RunAssay, folder: Path) 
     assert (done.returncode, "would be compared with itself" in done.stderr) == (2, True)
 
 
-def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
-    folder: Path, run_assay: RunAssay
-) -> None:
+def test_an_interrupted_baseline_keeps_the_run(folder: Path, run_assay: RunAssay) -> None:
     arguments = (*RIGHT, "--baseline", "python:target:slow", "--concurrency", "2")
     with started(folder, *arguments, PAUSE="0.3") as process:
         wait_for_calls(folder, 3, "*-slow-*")
@@ -47,9 +45,7 @@ def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
 HARM = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edesrever"
 
 
-def test_nothing_that_an_agent_or_a_data_set_says_commands_the_terminal(
-    run_assay: RunAssay, folder: Path
-) -> None:
+def test_no_text_of_others_commands_the_terminal(run_assay: RunAssay, folder: Path) -> None:
     (folder / "target.py").write_text(f"def harmful(query, top_k): raise ValueError({HARM!r})\n")
     evil = folder / f"tiny {HARM}"
     (folder / "tiny").rename(evil)

@@ -182,9 +182,7 @@ def test_json_holds_the_figures_the_gates_and_what_was_left_out(log: Path) -> No
     assert [line["correctness"] for line in lines] == [1.0, 0.0]
 
 
-def test_a_judge_that_answers_no_call_leaves_no_verdict(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_judge_leaves_no_verdict(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.llm.providers.opening.RETRIES", RetryPolicy(1, 5.0))
     result = invoke("score", log, "--judge", "openai:m@http://127.0.0.1:9", "--json")
     assert result.exit_code == 3, result.output
@@ -204,9 +202,7 @@ def test_a_judge_that_answers_no_call_leaves_no_verdict(
         ("a.run", "q Q0 d 1 2.5 t", False),
     ],
 )
-def test_answers_are_told_from_rankings(
-    tmp_path: Path, name: str, content: str, answers: bool
-) -> None:
+def test_answers_told_from_rankings(tmp_path: Path, name: str, content: str, answers: bool) -> None:
     path = tmp_path / name
     path.write_text(content)
     done = invoke("score", path)
@@ -238,9 +234,7 @@ def write(claim: float, *, each: float | None = None) -> str:
     return "report.json"
 
 
-def test_a_right_report_is_called_correct_by_given_judgments_or_those_that_it_names(
-    mine: tuple[str, str],
-) -> None:
+def test_a_right_report_is_correct_by_given_and_by_named_judgments(mine: tuple[str, str]) -> None:
     result = invoke("audit", write(RIGHT_NDCG), *mine)
     assert result.exit_code == 0
     assert "claims nDCG@5 0.7602; its own lists give 0.7602: correct" in result.stdout

@@ -46,9 +46,7 @@ def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path
     assert values["merge",] == {"dataset": "b"}
 
 
-def test_a_file_of_another_user_in_a_folder_of_all_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "assay.toml").write_text('[eval]\ntarget = "python:theirs:search"\n')
     monkeypatch.setattr("os.getuid", lambda: 1234)
     owner = (tmp_path / "assay.toml").stat()
@@ -115,9 +113,7 @@ def test_a_name_stands_for_a_target_with_its_settings(tmp_path: Path) -> None:
         ("x", '[target.x]\ntarget = "builtin:bm25"\ntop_k = "x"', "must be an integer, got 'x'"),
     ],
 )
-def test_what_is_wrong_in_a_table_is_named(
-    name: str, content: str, words: str, tmp_path: Path
-) -> None:
+def test_a_wrong_table_is_named(name: str, content: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "assay.toml").write_text(content)
     with pytest.raises(UsageError) as caught:
         named_target(name, tmp_path)

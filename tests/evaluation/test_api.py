@@ -76,9 +76,7 @@ UNTYPED: Any = assay
         (lambda data, run: UNTYPED.parse_metric(5), "a metric is a name"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_named(
-    call: Any, words: str, dataset: Dataset, run: Run
-) -> None:
+def test_a_wrong_value_is_named(call: Any, words: str, dataset: Dataset, run: Run) -> None:
     with pytest.raises(UsageError, match=words):
         call(dataset, run)
 
@@ -165,9 +163,7 @@ class Backwards:
         self.events.append("close")
 
 
-def test_an_object_with_the_methods_of_an_agent_is_a_target(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_an_object_with_an_agents_methods_is_a_target(dataset: Dataset, tmp_path: Path) -> None:
     agent = Backwards()
     run = assay.evaluate(agent, dataset, out=tmp_path)
     assert run.report.target.name == "backwards"
@@ -227,9 +223,7 @@ def test_settings_chosen_on_judgments_can_be_declared(dataset: Dataset, tmp_path
         assay.evaluate("builtin:tuned", dataset, track="zero-shot", out=tmp_path)
 
 
-def test_an_interrupted_run_is_finished_with_its_own_settings(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_an_interrupted_run_resumes_with_its_own_settings(dataset: Dataset, tmp_path: Path) -> None:
     whole = assay.evaluate(first, dataset, top_k=3, out=tmp_path)
     calls = whole.folder.calls_file
     calls.write_bytes(b"".join(calls.read_bytes().splitlines(keepends=True)[:2]))

@@ -84,9 +84,7 @@ async def test_the_target_says_when_to_retry_within_limits(after: float, pause: 
 
 
 @pytest.mark.parametrize(("after", "most"), [(None, 200), (1.0, 121), (3600.0, 3)])
-async def test_a_rate_limit_is_waited_for_whatever_the_retries(
-    after: float | None, most: int
-) -> None:
+async def test_a_rate_limit_is_waited_for_beyond_retries(after: float | None, most: int) -> None:
     """How often we ask is our doing: no query may lose its points to it."""
     busy = AgentFailure(FailureKind.AGENT_ERROR, "busy", status=429, retry_after=after)
     slept: list[float] = []
@@ -182,9 +180,7 @@ async def run(
     return await running, said
 
 
-async def test_queries_that_an_overloaded_agent_did_not_answer_cost_no_points(
-    tmp_path: Path,
-) -> None:
+async def test_queries_that_timed_out_under_load_cost_no_points(tmp_path: Path) -> None:
     outcome, said = await run(Overloaded(2), tiny_dataset(12), tmp_path, concurrency=4)
     report = outcome.report
     assert report.failures == {}

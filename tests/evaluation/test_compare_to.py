@@ -65,9 +65,7 @@ def test_a_relative_gate_passes_if_the_interval_is_beyond_the_margin(
     assert run.comparison.run == main.name
 
 
-def test_the_newest_complete_run_on_the_same_questions_is_found(
-    main: Run, dataset: Dataset, tmp_path: Path
-) -> None:
+def test_the_newest_comparable_run_is_found(main: Run, dataset: Dataset, tmp_path: Path) -> None:
     newer = evaluate(right_below(20), dataset, label="main", out=tmp_path)
     evaluate(right_below(20), dataset, label="main", top_k=10, out=tmp_path)
     evaluate(right_below(20), dataset, label="main", num_queries=5, out=tmp_path)
@@ -83,9 +81,7 @@ def test_the_newest_complete_run_on_the_same_questions_is_found(
         assert (run.comparison.run, run.report.gates[0].gate) == (expected, gate)
 
 
-def test_a_branch_with_several_targets_is_compared_in_the_same_one(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_of_a_branch_the_same_target_is_compared(dataset: Dataset, tmp_path: Path) -> None:
     def other(query: str, top_k: int) -> list[str]:
         return []
 
@@ -117,9 +113,7 @@ def test_a_gate_that_too_few_queries_can_never_fail_says_so(tmp_path: Path, quer
     assert str(gate.note).startswith(expected) is (queries == 6)
 
 
-def test_labels_that_changed_are_applied_to_both_runs(
-    main: Run, dataset: Dataset, tmp_path: Path
-) -> None:
+def test_changed_labels_apply_to_both_runs(main: Run, dataset: Dataset, tmp_path: Path) -> None:
     changed = {**dataset.judgments["test"], "q3": {"d9": 1}}
     relabeled = replace(dataset, judgments={"test": changed})
     gate = "ndcg@5>=main"
@@ -129,9 +123,7 @@ def test_labels_that_changed_are_applied_to_both_runs(
     assert run.comparison.metrics["ndcg@5"].difference == 0
 
 
-def test_a_question_set_that_grows_is_compared_on_what_both_asked(
-    main: Run, tmp_path: Path
-) -> None:
+def test_a_set_that_grows_is_compared_on_what_both_asked(main: Run, tmp_path: Path) -> None:
     options: dict[str, Any] = {"compare_to": main, "fail_on_regression": True, "out": tmp_path}
     of = "on 40 of 41 queries"
     for right, said in ((38, f"compared {of}"), (20, f"against {main.name} {of}")):
@@ -143,9 +135,7 @@ def test_a_question_set_that_grows_is_compared_on_what_both_asked(
         assert str(gate.note if gate.passed else gate.reason).endswith(said)
 
 
-def test_a_baseline_and_an_earlier_run_exclude_each_other(
-    main: Run, dataset: Dataset, tmp_path: Path
-) -> None:
+def test_a_baseline_excludes_an_earlier_run(main: Run, dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exclude each other"):
         evaluate(right_below(3), dataset, compare_to="main", baseline="builtin:bm25")
 
@@ -166,9 +156,7 @@ def test_a_run_that_cannot_be_compared_with_fails_a_gate(
     assert run.comparison is None
 
 
-def test_a_name_that_no_run_has_is_refused_before_the_run(
-    main: Run, dataset: Dataset, tmp_path: Path
-) -> None:
+def test_an_unknown_name_is_refused_at_once(main: Run, dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="label, branch or name 'mian'"):
         evaluate(right_below(3), dataset, out=tmp_path, compare_to="mian")
     assert [each.name for each in list_runs(tmp_path)] == [main.name]

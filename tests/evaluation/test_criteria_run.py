@@ -109,9 +109,7 @@ def test_a_run_has_ratings_gates_reasons_records_and_a_page(criteria: Path, tmp_
 @pytest.mark.parametrize(
     ("gate", "given"), [("criterion.tone>=0.5", False), ("criterion.brevity>=0.5", True)]
 )
-def test_a_gate_on_a_criterion_that_is_not_there_is_refused(
-    criteria: Path, gate: str, given: bool
-) -> None:
+def test_a_gate_on_no_criterion_is_refused(criteria: Path, gate: str, given: bool) -> None:
     config = RunConfig(
         target="x", answers=True, judge="ollama", gates=(gate,), criteria=str(criteria) * given
     )
@@ -119,9 +117,7 @@ def test_a_gate_on_a_criterion_that_is_not_there_is_refused(
         Evaluation.plan(config, NOTES)
 
 
-def test_runs_are_compared_by_the_criteria_that_ask_the_same(
-    criteria: Path, tmp_path: Path
-) -> None:
+def test_runs_are_compared_by_criteria_that_ask_the_same(criteria: Path, tmp_path: Path) -> None:
     kind = run(kindly, criteria, tmp_path)
     (criteria / "depth.md").write_text("---\nscale: 1-5\n---\nHow profound is the answer?\n")
     curt = run(curtly, criteria, tmp_path)
@@ -130,9 +126,7 @@ def test_runs_are_compared_by_the_criteria_that_ask_the_same(
     assert "criterion.depth" not in compared
 
 
-def test_a_judge_whose_ratings_depend_on_the_order_is_not_believed(
-    criteria: Path, tmp_path: Path
-) -> None:
+def test_a_judge_that_depends_on_the_order_is_not_believed(criteria: Path, tmp_path: Path) -> None:
     outcome = run(kindly, criteria, tmp_path, Reads(unsteady=True), gates="criterion.tone>=0")
     answers = outcome.report.answers
     assert answers is not None

@@ -217,9 +217,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changed", WRONG)
-def test_a_record_whose_figures_are_none_is_refused(
-    changed: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_record_with_wrong_figures_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
     record = record_of(["q"] * 40, 0.4, 0.3)
     (tmp_path / "c.jsonl").write_text(json.dumps(asdict(record) | changed))
     with pytest.raises(DataError, match=r"c\.jsonl:1: is not a calibration record"):

@@ -160,9 +160,7 @@ def dataset_with_answers(decided: int = 1, undecided: int = 0) -> Dataset:
         ("pass^3>=0.5", 1, True, "--answers and --repeat N"),
     ],
 )
-def test_a_gate_on_answers_needs_what_decides_them(
-    gate: str, decided: int, answers: bool, needs: str
-) -> None:
+def test_a_gate_needs_what_decides_it(gate: str, decided: int, answers: bool, needs: str) -> None:
     config = RunConfig(target="t", gates=(gate,), answers=answers)
     data = dataset_with_answers(decided, 1 - decided)
     if not needs:

@@ -118,9 +118,7 @@ def test_a_listener_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
         ("collections:OrderedDict", "has no method on_start"),
     ],
 )
-def test_a_listener_that_is_none_is_refused_before_the_run(
-    recorded: Told, name: str, message: str
-) -> None:
+def test_a_wrong_listener_is_refused_at_once(recorded: Told, name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         RunListeners([name], print)
     result = CliRunner().invoke(app, [*EVALUATION, "--listener", name])

@@ -56,9 +56,7 @@ def figures(report: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-async def test_merged_figures_equal_the_undivided_runs_to_the_last_digit(
-    tmp_path: Path, count: int
-) -> None:
+async def test_merged_figures_are_those_of_the_undivided_run(tmp_path: Path, count: int) -> None:
     dataset = tiny_dataset(120)
     whole = await run(CONFIG, dataset, tmp_path / "whole")
     parts = await shards(count, dataset, tmp_path / "parts")

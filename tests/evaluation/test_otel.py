@@ -99,9 +99,7 @@ def test_a_private_run_sends_no_text(collector: Collector) -> None:
         assert not reference.answer or reference.answer not in sent
 
 
-def test_many_questions_are_several_requests(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_is_bounded(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(otel, "QUESTIONS_PER_REQUEST", 2)
     evaluate()
     assert [len(spans_of(request)) for request in collector.requests] == [4, 4, 2]

@@ -150,9 +150,7 @@ def test_an_option_is_refused_without_the_one_that_it_needs(name: str) -> None:
         ("builtin:bm25", {"embedder": "openai:m", "baseline": "builtin:dense"}, ""),
     ],
 )
-def test_an_option_that_a_mode_does_not_use_is_refused(
-    target: str, settings: dict[str, Any], refused: str
-) -> None:
+def test_options_belong_to_modes(target: str, settings: dict[str, Any], refused: str) -> None:
     config = RunConfig(target, **settings)
     require_used_settings(config)  # of the environment, for all runs
     if refused:

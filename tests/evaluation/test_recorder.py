@@ -102,18 +102,14 @@ async def test_concurrent_questions_stay_apart(kind: str, mcp: bool, tmp_path: P
     check_attribution(found, "token")
 
 
-async def test_an_mcp_agent_with_a_fixed_tool_is_known_by_its_trace(
-    tmp_path: Path, recorder_address: str
-) -> None:
+async def test_a_fixed_tool_is_known_by_its_trace(tmp_path: Path, recorder_address: str) -> None:
     service = SearchingService(fixed=f"{recorder_address}/search", traces=True)
     async with serving(service.app) as url:
         found = await run(config(f"mcp:{url}/mcp#find", concurrency=8), tmp_path)
     check_attribution(found, "traceparent")
 
 
-async def test_searches_without_a_trace_are_asked_for_one_at_a_time(
-    tmp_path: Path, recorder_address: str
-) -> None:
+async def test_without_a_trace_questions_come_singly(tmp_path: Path, recorder_address: str) -> None:
     said: list[str] = []
     service = SearchingService(fixed=f"{recorder_address}/search", strict=True)
     async with serving(service.app) as url:
@@ -262,9 +258,7 @@ async def test_a_record_of_searches_has_to_be_there(place: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("place", "traces"), [("file", True), ("ranges", True), ("ranges", False), ("whole", False)]
 )
-async def test_a_server_that_runs_already_can_record(
-    place: str, traces: bool, tmp_path: Path
-) -> None:
+async def test_a_running_server_can_record(place: str, traces: bool, tmp_path: Path) -> None:
     """Read as a file or from an address, which may know no ranges; what was there before is not
     credited."""
     record = tmp_path / "searches.jsonl"

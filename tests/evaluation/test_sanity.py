@@ -61,9 +61,7 @@ def swapped(query: str, top_k: int) -> list[str]:
 @pytest.mark.parametrize(
     "find", [right, chance, of_topic, lambda query, top_k: right(query, top_k)[::-1]]
 )
-def test_nothing_is_said_of_agents_that_are_only_good_or_bad(
-    find: Find, dataset: Dataset, tmp_path: Path
-) -> None:
+def test_a_good_or_bad_agent_gets_no_warning(find: Find, dataset: Dataset, tmp_path: Path) -> None:
     assert told(find, dataset, tmp_path) == []
 
 
@@ -121,9 +119,7 @@ def test_scores_that_contradict_the_order_are_told(
     assert all(each in line for each, line in zip(words, said, strict=True))
 
 
-def test_a_filter_that_raises_warnings_can_leave_remarks_on_figures_out(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_remarks_can_be_ignored_where_warnings_are_errors(dataset: Dataset, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", assay.SanityWarning)

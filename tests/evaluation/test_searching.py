@@ -156,9 +156,7 @@ async def test_every_figure_of_a_known_trajectory(tmp_path: Path) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_each_fault_has_its_figure(
-    agent: Any, expected: dict[str, float], tmp_path: Path
-) -> None:
+async def test_faults_have_figures(agent: Any, expected: dict[str, float], tmp_path: Path) -> None:
     _, figures = await searches(agent, tmp_path)
     assert {name: figures[name] for name in expected} == pytest.approx(expected, abs=1e-9)
 
@@ -201,9 +199,7 @@ async def test_a_document_that_the_tool_cannot_find_is_the_tool_s_fault(tmp_path
 
 
 @pytest.mark.parametrize("fault", ["fails", "hangs"])
-async def test_a_tool_that_fails_when_it_is_asked_again_decides_nothing(
-    fault: str, tmp_path: Path
-) -> None:
+async def test_a_tool_that_fails_later_decides_nothing(fault: str, tmp_path: Path) -> None:
     async def broken(query: str, top_k: int) -> list[str]:
         if fault == "hangs":
             await asyncio.sleep(60)

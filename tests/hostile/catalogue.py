@@ -55,9 +55,6 @@ CATALOGUE: tuple[Misbehavior, ...] = (
         "transport",
         ("no-answer", CONNECTION, wire.no_answer),
         ("reset-in-body", CONNECTION, wire.reset_in_body),
-    ),
-    *in_group(
-        "timing",
         ("silence", TIMEOUT, wire.silence),
         ("slow-body", TIMEOUT, wire.slow_body),
     ),
@@ -114,9 +111,6 @@ CATALOGUE: tuple[Misbehavior, ...] = (
         ("long-id", INVALID, Content(ids=["x" * 900_000])),
         ("control-ids", ANSWER, Content(ids=["a\x00b", "c\r\nd", _ESCAPES])),
         ("duplicate-ids", ANSWER, Content(ids=["MED-10"] * 50)),
-    ),
-    *in_group(
-        "scores",
         ("text-scores", ANSWER, Content(score="very relevant")),
         ("huge-scores", PROTOCOL, Content(score=PLACEHOLDER, raw="1e999")),
     ),

@@ -315,9 +315,7 @@ async def mcp_errors(url: str, era: str) -> list[str]:
     return found
 
 
-async def test_an_evaluation_logs_no_query(
-    log: Recording, http: httpx.AsyncClient, tmp_path: Path
-) -> None:
+async def test_no_query_is_logged(log: Recording, http: httpx.AsyncClient, tmp_path: Path) -> None:
     async with serving(green(tmp_path)) as url, serving(purple_app(finds(find_or_break))) as purple:
         caller = Caller(http, url)
         order = {"participants": {"retrieval_agent": purple}, "config": {"num_queries": 1}}
@@ -331,9 +329,7 @@ async def test_an_evaluation_logs_no_query(
 
 
 @pytest.mark.parametrize("header", [f"{CANARY} b", f"{CANARY}?", CANARY * 20])
-async def test_a_request_id_that_is_none_is_replaced(
-    header: str, log: Recording, http: httpx.AsyncClient
-) -> None:
+async def test_a_wrong_id_is_replaced(header: str, log: Recording, http: httpx.AsyncClient) -> None:
     async with serving(purple_app(finds(find_or_break))) as url:
         with asking():
             answer = await http.get(f"{url}/health", headers={"X-Request-ID": header})

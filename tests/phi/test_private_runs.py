@@ -226,9 +226,7 @@ def test_a_builtin_index_is_refused_and_bm25_works(tmp_path: Path, watch: Watch)
     expect_no_canary(tmp_path / "runs")
 
 
-async def test_pages_of_a_private_run_show_ids_and_figures(
-    tmp_path: Path, http: httpx.AsyncClient
-) -> None:
+async def test_pages_of_a_private_run_have_no_text(tmp_path: Path, http: httpx.AsyncClient) -> None:
     write_beir(DATA, tmp_path / "ward")
     runs = tmp_path / "runs"
     run = await asyncio.to_thread(
@@ -284,9 +282,7 @@ def test_the_command_leaves_nothing_behind_anywhere(tmp_path: Path) -> None:
         assert not path.is_file() or CANARY.encode() not in path.read_bytes()
 
 
-def test_a_private_run_is_not_sent_to_a_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_private_run_uses_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray keeps what is sent to its workers in shared memory, and in files where that is full."""
     monkeypatch.chdir(tmp_path)
     write_beir(DATA, tmp_path / "ward")

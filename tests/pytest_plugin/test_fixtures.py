@@ -160,9 +160,7 @@ def test_a_mistake_gets_a_message(run: Run, fixture: str, option: str, words: st
 HEAVY = ("numpy", "mcp", "httpx", "pydantic", "orjson", "starlette", "Stemmer", "rich")
 
 
-def test_a_project_that_only_happens_to_have_assay_notices_nothing(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_project_that_happens_to_have_assay_notices_nothing(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
     pytester.makepyfile(
         f"""

@@ -57,10 +57,7 @@ def points(number: int) -> list[RunLine]:
             "fingerprint": "f" if n < number - 2 else "g",
             "gates_failed": int(n == 2),
         }
-        values = {
-            "ndcg@5": Estimate(0.4 + (n % 50) / 100, 0.3, 0.6),
-            LATENCY: Estimate(100.0 + n),
-        }
+        values = {"ndcg@5": Estimate(0.4 + (n % 50) / 100, 0.3, 0.6), LATENCY: Estimate(100.0 + n)}
         made.append(point(n, line, values=values, bounds={"ndcg@5": 0.35 if n < 4 else 0.45}))
     return made
 

@@ -37,9 +37,7 @@ def test_every_gate_is_a_test_case(run: Run) -> None:
     assert cases[GATES[0]] is None
 
 
-def test_a_run_that_failed_is_an_error_and_passes_no_gate(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_a_failed_run_is_an_error_without_gates(make_dataset: MakeDataset, tmp_path: Path) -> None:
     def broken(query: str, top_k: int) -> list[str]:
         raise ValueError("on purpose \x00")
 
@@ -80,9 +78,7 @@ def test_what_somebody_else_wrote_into_a_run_is_no_markup(run: Run) -> None:
     assert ElementTree.fromstring(render_junit(report, HOSTILE))[0].get("timestamp")
 
 
-def test_the_markdown_of_a_run_with_a_baseline_compares(
-    make_dataset: MakeDataset, tmp_path: Path
-) -> None:
+def test_the_markdown_of_a_baseline_compares(make_dataset: MakeDataset, tmp_path: Path) -> None:
     run = evaluate(some, make_dataset(20), baseline=lambda q, k: [], out=tmp_path)
     page = render_markdown(run.report, run.folder.read_header(), run.name)
     assert "| difference | 95% interval | p (Holm) |" in page

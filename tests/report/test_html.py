@@ -50,9 +50,7 @@ def test_the_headline_gates_failures_and_invalid_ids_are_told(page: Page, hostil
         assert kind in page.text
 
 
-def test_label_commit_branch_note_and_tags_are_in_the_file(
-    hostile_run: Run, tmp_path: Path
-) -> None:
+def test_label_commit_branch_note_and_tags_are_shown(hostile_run: Run, tmp_path: Path) -> None:
     folder = RunFolder(shutil.copytree(hostile_run.folder.path, tmp_path / "copy"))
     git = GitRecord(commit="c0ffee1" * 5, branch="feature/x")
     named = {"label": "tuned", "git": git, "note": "larger", "tags": {"chunks": "512"}}
@@ -78,9 +76,7 @@ def answers_page(answered_run: Run) -> Page:
     return read_page((answered_run.folder.path / "report.html").read_text())
 
 
-def test_answers_have_their_figures_diagnosis_and_examples(
-    answers_page: Page, answered_run: Run
-) -> None:
+def test_answers_have_figures_diagnosis_and_examples(answers_page: Page, answered_run: Run) -> None:
     answers = answered_run.report.answers
     assert answers is not None
     assert answers.diagnosis is not None
@@ -126,9 +122,7 @@ def test_a_judge_that_was_asked_is_described(judged_run: Run) -> None:
 # --- searches ------------------------------------------------------------------------------------
 
 
-def test_the_searches_of_an_agent_have_a_tab_if_they_were_recorded(
-    plain_run: Run, tmp_path: Path
-) -> None:
+def test_recorded_searches_have_a_tab(plain_run: Run, tmp_path: Path) -> None:
     def agent(query: str, top_k: int, search: Callable[..., list[dict[str, Any]]]) -> list[str]:
         return [hit["doc_id"] for words in (query, "plug") for hit in search(words, top_k=3)][:5]
 

@@ -44,9 +44,7 @@ def test_the_file_is_harmless_and_has_every_section(
     assert len(ids) == len(set(ids))
 
 
-def test_answers_stand_side_by_side(
-    answered_run: Run, timid_run: Run, answered_dataset: Dataset
-) -> None:
+def test_answers_side_by_side(answered_run: Run, timid_run: Run, answered_dataset: Dataset) -> None:
     found = compared(answered_run, timid_run, dataset=answered_dataset)
     assert str(found.figure) == "correctness"
     page = read_page(render_compare_file(found))
@@ -74,9 +72,7 @@ def inventing_run(answered_dataset: Dataset, out: Path) -> Run:
     return evaluate(inventing_agent, answered_dataset, out=out, retries=0, answers=True)
 
 
-def test_more_hallucinations_are_worse_wherever_a_direction_is_said(
-    timid_run: Run, inventing_run: Run
-) -> None:
+def test_more_hallucinations_are_worse_everywhere(timid_run: Run, inventing_run: Run) -> None:
     worse = compare_runs(timid_run, inventing_run, [RATE])
     better = compare_runs(inventing_run, timid_run, [RATE])
     assert worse.metrics[RATE].difference == -better.metrics[RATE].difference > 0.3

@@ -59,9 +59,7 @@ def test_a_report_has_its_scores_and_its_facts(hostile_run: Run) -> None:
     assert "\x1b" not in text
 
 
-def test_a_run_without_an_answer_has_its_cause_by_the_text_of_the_query_and_no_zeros(
-    tmp_path: Path,
-) -> None:
+def test_a_run_without_an_answer_has_its_cause_and_no_zeros(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"out": tmp_path, "num_queries": 2, "retries": 0}
     run = evaluate(broken_agent, "notes", **settings)
     shown = render_report(run.report, path="x", texts=query_texts(run.rows()))
@@ -147,9 +145,7 @@ def test_a_comparison_has_a_line_a_metric_a_verdict_and_its_warnings() -> None:
         ),
     ],
 )
-def test_a_verdict_has_every_significant_change(
-    metrics: dict[str, dict[str, Any]], words: str
-) -> None:
+def test_a_verdict_has_every_clear_change(metrics: dict[str, dict[str, Any]], words: str) -> None:
     found = comparison(**{name: paired(**changes) for name, changes in metrics.items()})
     assert verdict(found).startswith(words)
 

@@ -66,9 +66,7 @@ def asked(*ids: str) -> list[Query]:
 
 
 @given(cut=st.integers(min_value=0, max_value=10_000))
-def test_a_torn_last_line_is_passed_over_then_cut_off(
-    tmp_path_factory: pytest.TempPathFactory, cut: int
-) -> None:
+def test_a_torn_last_line_is_cut_off(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.mktemp("torn") / "calls.jsonl"
     with CallWriter(path) as writer:
         for call in (GOOD, BAD):
@@ -82,9 +80,7 @@ def test_a_torn_last_line_is_passed_over_then_cut_off(
     assert len(CallLog(path)) == complete + 1
 
 
-def test_an_error_within_is_not_hidden_by_one_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_hides_no_error_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -118,9 +114,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     assert not is_locked(path)
 
 
-def test_a_writer_waits_a_tenth_of_a_second_for_who_looks_at_the_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_waits_for_a_short_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     for failures, total in ((4, 0.08), (5, 0.1)):

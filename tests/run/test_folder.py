@@ -18,14 +18,7 @@ from assay.errors import RunError
 from assay.files import FileLock
 from assay.metrics.answer_values import JudgeCall
 from assay.run.config import RunConfig
-from assay.run.folder import (
-    JudgeLog,
-    RunFolder,
-    create_run,
-    find_run,
-    find_run_dataset,
-    list_runs,
-)
+from assay.run.folder import JudgeLog, RunFolder, create_run, find_run, find_run_dataset, list_runs
 from assay.run.listing import list_lines
 from assay.run.models import RunState, TargetRecord
 from assay.run.provenance import versions
@@ -82,9 +75,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_latest_run_is_none_that_was_made_as_a_baseline(
-    made: Callable[..., RunFolder], tmp_path: Path
-) -> None:
+def test_the_latest_run_is_no_baseline(made: Callable[..., RunFolder], tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no run in .*; create one with: assay eval"):
         find_run("latest", tmp_path)
     first, second = made("python:first"), made("python:second")
@@ -129,9 +120,7 @@ def test_the_data_of_a_run_is_found_where_it_is_the_same(tmp_path: Path) -> None
         assert reason in why
 
 
-def test_runs_of_one_second_are_in_the_order_of_their_files(
-    made: Callable[..., RunFolder], tmp_path: Path
-) -> None:
+def test_runs_of_one_second_are_in_order(made: Callable[..., RunFolder], tmp_path: Path) -> None:
     """Their names end with something random."""
     for number, end in enumerate(("b", "c", "a")):
         path = made().path.rename(tmp_path / f"20260131-235959-{end}")
@@ -191,9 +180,7 @@ def test_the_whole_has_the_comparison_and_the_answers(run: Run) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 7, 100, 32 * 1024])
-def test_the_figures_are_found_wherever_a_block_ends(
-    run: Run, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_are_read_by_blocks(run: Run, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows them is no JSON: whoever read it would fail."""
     monkeypatch.setattr("assay.run.folder._BLOCK", block)
     content = run.folder.report_file.read_bytes()
@@ -246,9 +233,7 @@ def test_rows_are_read_one_at_a_time(run: Run) -> None:
     assert run.folder.find_row(rows[0].query_id) == rows[0]
 
 
-def test_what_a_judge_said_is_kept_up_to_a_number_of_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_of_a_judge_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.run.folder.MAX_JUDGE_CALLS", 2)
     log = JudgeLog(tmp_path)
     call = JudgeCall(query_id="q", kind="correctness", prompt="?", reply=None, verdict=None)

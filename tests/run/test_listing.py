@@ -56,9 +56,7 @@ def index(runs: Path) -> RunIndex:
     return RunIndex(runs)
 
 
-def test_new_changed_and_removed_runs_are_noticed(
-    index: RunIndex, evaluate: Evaluate, runs: Path
-) -> None:
+def test_changed_runs_are_noticed(index: RunIndex, evaluate: Evaluate, runs: Path) -> None:
     def states() -> list[str]:
         index.refresh()
         return [line.state for line in index.lines()]
@@ -109,9 +107,7 @@ def test_a_folder_with_a_name_that_nothing_can_show_is_passed_over(
     assert [line.name for line in (*list_lines(runs), *index.lines())] == [run, run]
 
 
-def test_a_run_is_compared_with_the_previous_one_of_its_kind(
-    index: RunIndex, evaluate: Evaluate, runs: Path
-) -> None:
+def test_change_from_the_previous_run(index: RunIndex, evaluate: Evaluate, runs: Path) -> None:
     first, other, worse, same = (f"{number}-run" for number in range(4))
     for name, (target, right) in zip(
         (first, other, worse, same), (("a", 30), ("b", 30), ("a", 3), ("a", 3)), strict=True
@@ -131,9 +127,7 @@ def test_a_run_is_compared_with_the_previous_one_of_its_kind(
     assert sort_lines(index.lines(), "change")[0].name == worse
 
 
-def test_the_run_of_a_baseline_has_no_label(
-    index: RunIndex, evaluate: Evaluate, runs: Path
-) -> None:
+def test_a_baseline_has_no_label(index: RunIndex, evaluate: Evaluate, runs: Path) -> None:
     folder = RunFolder(runs / evaluate("a", 3))
     named = {"label": "mine", "baseline_of": "another"}
     folder.write_header(folder.read_header().model_copy(update=named))
@@ -152,9 +146,7 @@ def targets(board: Board) -> list[str]:
 
 
 def test_a_board_holds_the_newest_run_of_each_target_and_only_what_compares(
-    index: RunIndex,
-    evaluate: Evaluate,
-    runs: Path,
+    index: RunIndex, evaluate: Evaluate, runs: Path
 ) -> None:
     evaluate("a", 30)
     evaluate("b", 30)
@@ -179,9 +171,7 @@ def test_a_rank_range_counts_who_is_surely_better_and_surely_worse() -> None:
     assert rank_ranges(scores) == ["1–2", "1–3", "2–3"]
 
 
-def test_ranks_are_tested_together_over_all_pairs_of_a_board(
-    index: RunIndex, evaluate: Evaluate, runs: Path
-) -> None:
+def test_ranks_are_tested_over_all_pairs(index: RunIndex, evaluate: Evaluate, runs: Path) -> None:
     """Six queries of thirty tell two targets apart; among ten pairs they could be chance."""
     for name, right in (("a", 30), ("b", 24)):
         evaluate(name, right)
@@ -191,11 +181,7 @@ def test_ranks_are_tested_together_over_all_pairs_of_a_board(
     assert [ranks for ranks, _ in boards(index, runs)[0].places] == ["1–5"] * 5
 
 
-def test_a_target_that_answered_nothing_has_no_place(
-    index: RunIndex,
-    evaluate: Evaluate,
-    runs: Path,
-) -> None:
+def test_a_silent_target_has_no_place(index: RunIndex, evaluate: Evaluate, runs: Path) -> None:
     def refuses(query: str, top_k: int) -> list[str]:
         raise ValueError("closed")
 
@@ -335,9 +321,7 @@ MAIN, OTHER = git("main"), git("x", "b" * 40)
         ),
     ],
 )
-def test_runs_are_called_by_what_differs_between_them(
-    headers: list[RunHeader], names: list[str]
-) -> None:
+def test_runs_are_called_by_what_differs(headers: list[RunHeader], names: list[str]) -> None:
     assert distinguish(headers) == [f"builtin:bm25 ({name})" for name in names]
     alone = header("purple:hybrid")
     assert distinguish([alone, *headers])[0] == "purple:hybrid"  # it needs no more

@@ -43,9 +43,7 @@ def right(query: str, top_k: int) -> list[str]:
     return [f"d{query.split()[1]}"]
 
 
-def test_a_run_records_its_commit_machine_label_tags_and_note(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_records_its_origin(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository)
     run = evaluate(
         right, tiny_dataset(5), label="bm25", tags={"chunks": "512"}, note="a first try", out="runs"
@@ -74,9 +72,7 @@ def test_a_run_records_its_commit_machine_label_tags_and_note(
         ("https://tok3n@git.example.com/x?key=1", "https://git.example.com/x"),
     ],
 )
-def test_a_remote_is_shown_without_its_credentials(
-    repository: Path, address: str, shown: str
-) -> None:
+def test_a_remote_has_no_credentials(repository: Path, address: str, shown: str) -> None:
     git(repository, "remote", "set-url", "origin", address)
     found = read_git(repository, environment=NO_VARIABLES)
     assert found
@@ -95,9 +91,7 @@ def test_a_branch_is_known_without_a_commit_and_in_ci(repository: Path, tmp_path
     )
 
 
-def test_without_git_repository_folder_or_time_there_is_none(
-    tmp_path: Path, repository: Path
-) -> None:
+def test_without_git_repository_folder_or_time(tmp_path: Path, repository: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     assert read_git(plain, environment=NO_VARIABLES) is None
@@ -136,17 +130,13 @@ def test_the_repository_names_no_program_that_is_started(repository: Path, tmp_p
         ({"label": "a\nb"}, "label 'a\\nb' must be one line of at most 200 characters"),
     ],
 )
-def test_a_label_or_tag_that_cannot_be_found_again_is_refused(
-    settings: dict[str, object], message: str
-) -> None:
+def test_a_wrong_label_or_tag_is_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         RunConfig(target="x", **settings)  # type: ignore[arg-type]
     assert message in str(caught.value)
 
 
-def test_runs_are_listed_by_label_branch_time_and_failure(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_listed_by_their_origin(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = tiny_dataset(5)
     monkeypatch.chdir(repository)
     good = evaluate(right, dataset, label="good", tags={"chunks": "512"}, out="runs")

@@ -50,9 +50,7 @@ def test_a_file_that_cannot_be_questions_is_named_for_what_it_is(
 
 
 @pytest.mark.parametrize("words", [("eval", "app", "--json"), ("eval", "--json")])
-def test_settings_are_found_in_a_folder_above(
-    assay: Assay, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_settings_of_a_folder_above(assay: Assay, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "questions.csv").write_text("question,ids\nHow?,KB-12\n")
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "assay.toml").write_text(
@@ -142,9 +140,7 @@ def _span(name: str, parent: str, values: dict[str, str], start: int) -> dict[st
     return {**head, "attributes": attributes}
 
 
-def test_the_searches_of_a_trace_are_scored_against_a_data_set(
-    assay: Assay, tmp_path: Path
-) -> None:
+def test_searches_of_a_trace_are_scored_against_a_data_set(assay: Assay, tmp_path: Path) -> None:
     (tmp_path / "questions.csv").write_text(f"query,doc_ids\n{QUESTION},tea;pot\nWhere?,key\n")
 
     def search(name: str, query: str, ids: list[str], start: int) -> dict[str, Any]:

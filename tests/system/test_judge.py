@@ -101,9 +101,7 @@ def test_a_judge_that_always_says_the_same_by_a_criterion_is_refused(
 
 
 @pytest.mark.parametrize("reply", ["TRUE. Because both agree.", '{"verdict": "TRUE"}', "Yes"])
-def test_a_reply_that_is_not_a_verdict_is_quoted(
-    reply: str, score: Score, server: ModelServer
-) -> None:
+def test_a_reply_without_verdict_is_quoted(reply: str, score: Score, server: ModelServer) -> None:
     server.reply = lambda prompt: reply
     code, _, error = score()
     assert code == 3

@@ -61,9 +61,7 @@ def test_planted_documents_have_one_option(assay: Assay) -> None:
     assert old.stderr.count("--poison-kind is now --poison VALUE") == 1
 
 
-def test_an_old_key_of_the_settings_file_is_answered_with_todays(
-    assay: Assay, tmp_path: Path
-) -> None:
+def test_an_old_key_of_the_settings_file_is_named_anew(assay: Assay, tmp_path: Path) -> None:
     (tmp_path / "assay.toml").write_text("[eval]\njudge_votes = 0\n")
     done = assay("eval", "builtin:bm25", "--dataset", "notes")
     assert done.returncode == 2
@@ -120,9 +118,7 @@ def test_the_settings_of_an_earlier_run_are_read(tmp_path: Path) -> None:
         (("nextcloud", "wait", "nextcloud:URL"), "run: assay nextcloud upload --wait TARGET"),
     ],
 )
-def test_a_removed_verb_names_its_replacement(
-    assay: Assay, call: tuple[str, ...], instead: str
-) -> None:
+def test_removed_verbs_are_replaced(assay: Assay, call: tuple[str, ...], instead: str) -> None:
     result = assay(*call)
     assert result.returncode == 2
     assert f"was removed; {instead}" in result.stderr

@@ -72,9 +72,7 @@ def test_checklist_implements_an_a2a_server_with_its_card_at_the_root(purple: st
 
 
 @pytest.mark.parametrize(("request_", "count"), [({}, 5), ({"top_k": 3}, 3)])
-def test_checklist_accepts_a_query_request(
-    purple: str, request_: dict[str, int], count: int
-) -> None:
+def test_checklist_accepts_a_request(purple: str, request_: dict[str, int], count: int) -> None:
     assert len(doc_ids(send(purple, query=QUERY, **request_))) == count
 
 

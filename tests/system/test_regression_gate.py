@@ -39,9 +39,7 @@ def evaluate(assay: Assay, *arguments: str, **variables: str) -> Completed:
 CI_JOB = ("--compare-to", "main", "--allow-first-run", "--fail-on-regression")
 
 
-def test_too_few_shared_questions_fail_and_the_next_run_has_a_reference(
-    assay: Assay, project: Path
-) -> None:
+def test_too_few_shared_questions_fail_this_run_alone(assay: Assay, project: Path) -> None:
     evaluate(assay, "--label", "main")
     write_questions(project, range(54, 111))
     result = evaluate(assay, "--label", "main", *CI_JOB, "--junit", "junit.xml")

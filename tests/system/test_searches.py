@@ -36,9 +36,7 @@ def example() -> Iterator[str]:
         process.terminate()
 
 
-def test_the_evaluator_says_of_searches_and_trials_what_the_command_says(
-    example: str, tmp_path: Path
-) -> None:
+def test_the_evaluator_reports_searches_as_the_command_does(example: str, tmp_path: Path) -> None:
     gates = ("evidence_recall>=0.2", "loop_gain>-1", "calls.p95<=10", "evidence_recall>=0.99")
     options = [word for gate in gates for word in ("--gate", gate)]
     target = (f"a2a:{example}", *SAMPLE, *SEARCH, "--repeat", "2", *options)
@@ -77,9 +75,7 @@ def find(query, top_k, search):
 
 
 @pytest.mark.parametrize("private", [False, True])
-def test_a_killed_run_is_resumed_to_the_figures_of_one_that_was_not(
-    private: bool, tmp_path: Path
-) -> None:
+def test_a_killed_run_is_resumed_to_the_same_figures(private: bool, tmp_path: Path) -> None:
     target = ("python:dying:find", *SAMPLE, *SEARCH, "--repeat", "2", "--concurrency", "1")
     options = (*target, *(["--private"] if private else []))
     found: list[dict[str, Any]] = []

@@ -186,9 +186,7 @@ def test_a_key_in_an_exception_of_a_function_is_nowhere(
     assert not [path for path in written if b"canary-77aa-9" in path.read_bytes()]
 
 
-def test_a_module_in_the_working_folder_does_not_replace_one_of_a_child(
-    assay: Assay, tmp_path: Path
-) -> None:
+def test_a_local_module_replaces_none_of_a_child(assay: Assay, tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('hijacked')\n")
     result = assay("eval", "purple:bm25", "--dataset", "notes", "--num-queries", "2")
     assert "hijacked" not in result.stderr
@@ -262,9 +260,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_server_that_sends_requests_without_end_is_cut_off(
-    assay: Assay, questions: str, tmp_path: Path
-) -> None:
+def test_requests_without_end_are_cut_off(assay: Assay, questions: str, tmp_path: Path) -> None:
     (tmp_path / "flood.py").write_text(FLOOD)
     target = f"mcp-stdio:{sys.executable} flood.py"
     assay(

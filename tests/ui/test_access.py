@@ -22,9 +22,7 @@ def guarded(folder: Path, runs: Path) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_the_policy_of_every_page_forbids_inline_scripts_and_styles(
-    server: httpx.Client, path: str
-) -> None:
+def test_every_page_forbids_inline_scripts_and_styles(server: httpx.Client, path: str) -> None:
     answer = server.get(path)
     policy = answer.headers["content-security-policy"]
     assert "script-src 'self';" in policy
@@ -36,9 +34,7 @@ def test_the_policy_of_every_page_forbids_inline_scripts_and_styles(
 
 
 @pytest.mark.parametrize("host", ["evil.example:9000", "", "127.0.0.1.evil.example"])
-def test_a_name_that_was_pointed_at_this_machine_gets_nothing(
-    server: httpx.Client, host: str
-) -> None:
+def test_a_name_pointed_at_this_machine_gets_nothing(server: httpx.Client, host: str) -> None:
     answer = server.get("/", headers={"host": host})
     assert answer.status_code == 421
     assert "Runs" not in answer.text

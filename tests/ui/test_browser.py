@@ -194,9 +194,7 @@ class RestService(JsonServer):
         return 200, {}, {"results": [{"id": "d1"}]}
 
 
-def test_a_rest_service_is_evaluated_by_two_clicks(
-    page: "Page", folder: Path, tmp_path: Path
-) -> None:
+def test_two_clicks_evaluate_a_rest_service(page: "Page", folder: Path, tmp_path: Path) -> None:
     with (
         RestService().running() as service,
         running(folder, "--runs", str(tmp_path / "runs")) as client,

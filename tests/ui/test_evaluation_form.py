@@ -45,16 +45,12 @@ def test_every_option_is_in_the_form_with_its_label_and_help(server: httpx.Clien
         ({"top_k": "0"}, {"top_k"}),
     ],
 )
-def test_all_that_is_wrong_is_told_by_field(
-    tmp_path: Path, wrong: dict[str, str], fields: set[str]
-) -> None:
+def test_all_problems_are_told(tmp_path: Path, wrong: dict[str, str], fields: set[str]) -> None:
     given = {**DEFAULTS, "target": "builtin:bm25", **wrong}
     assert set(form_problems(Ui(tmp_path), given)) == fields
 
 
-def test_a_wrong_form_comes_back_as_it_was_and_nothing_is_started(
-    server: httpx.Client, runs: Path
-) -> None:
+def test_a_wrong_form_comes_back_and_starts_nothing(server: httpx.Client, runs: Path) -> None:
     before = len(list(runs.iterdir()))
     answer = server.post("/evaluate", data={"target": "builtin:bm25", "top_k": "ten"})
     assert answer.status_code == 422

@@ -60,9 +60,7 @@ def run_of(client: httpx.Client, place: str) -> str:
     return address
 
 
-def test_an_evaluation_is_followed_to_its_report(
-    client: httpx.Client, folder: Path, out: Path
-) -> None:
+def test_a_run_is_followed_to_its_report(client: httpx.Client, folder: Path, out: Path) -> None:
     answer = start(client, folder, target="python:target:first_then_waits", concurrency="8")
     assert answer.status_code == 303
     run, seen = run_of(client, answer.headers["location"]), []
@@ -108,9 +106,7 @@ def test_one_query_is_tried_before_the_run(server: httpx.Client, folder: Path) -
     assert server.get("/").text.count("<tr") == before
 
 
-def test_the_log_has_what_the_agent_says_without_secrets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_of_a_run_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCS_TOKEN", "hunter2hunter2")
     header = evaluate(lambda query, top_k: ["note-001"], "notes", out=tmp_path, num_queries=2)
     asked = {"at": 0, "latency_ms": 12, "attempts": 1}

@@ -89,9 +89,7 @@ def test_no_text_of_a_run_acts_on_a_page(client: TestClient, copies: list[Path])
             assert harm not in answer.text, f"{page}: {harm!r}"
 
 
-def test_no_text_reaches_a_private_run_by_way_of_another(
-    client: TestClient, copies: list[Path]
-) -> None:
+def test_no_text_reaches_a_private_run_by_another(client: TestClient, copies: list[Path]) -> None:
     """The data set is in memory since somebody looked at the other run, and the page has it."""
     shown = "Title 3"
     pages = [f"/runs/{copy.name}?tab=queries&query=q3" for copy in copies]
@@ -119,9 +117,7 @@ def hostile_gates(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("by", [hostile_dates, hostile_gates])
-def test_a_trend_of_absurd_runs_is_drawn(
-    client: TestClient, copies: list[Path], by: Change
-) -> None:
+def test_absurd_runs_have_a_trend(client: TestClient, copies: list[Path], by: Change) -> None:
     change(copies, by)
     for page in ("/trends", "/?view=board"):
         answer = client.get(page)

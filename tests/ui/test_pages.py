@@ -39,9 +39,7 @@ def listed(client: httpx.Client | TestClient, **asked: str) -> list[str]:
     return [box["value"] for box in page.tags("input") if box.get("name") == "run"]
 
 
-def test_the_list_has_every_run_newest_first_with_what_changed(
-    server: httpx.Client, runs: Path
-) -> None:
+def test_the_list_has_the_newest_run_first_and_changes(server: httpx.Client, runs: Path) -> None:
     assert listed(server) == sorted((path.name for path in runs.iterdir()), reverse=True)
     text = read_page(server.get("/").text).text
     assert "1 to 4 of 4 runs" in text
@@ -103,9 +101,7 @@ def test_chosen_runs_are_compared_exported_or_refused(
 # --- a run ---------------------------------------------------------------------------------------
 
 
-def test_the_queries_of_a_run_are_sorted_filtered_and_opened_in_a_panel(
-    server: httpx.Client, third: str
-) -> None:
+def test_queries_are_sorted_filtered_and_opened(server: httpx.Client, third: str) -> None:
     def shown(**asked: str) -> str:
         asked = {"tab": "queries", **asked}
         return server.get(f"/runs/{third}", params=asked).text
@@ -133,9 +129,7 @@ def test_a_script_gets_the_panel_alone(server: httpx.Client, third: str, first: 
         assert part.strip() in server.get(address).text
 
 
-def test_a_long_list_has_pages_that_keep_its_filters(
-    runs: Path, first: str, tmp_path: Path
-) -> None:
+def test_pages_of_a_long_list_keep_its_filters(runs: Path, first: str, tmp_path: Path) -> None:
     for place in range(120):
         shutil.copytree(runs / first, tmp_path / f"20260101-0000{place:03}-copy")
     with open_pages(tmp_path) as client:
@@ -184,9 +178,7 @@ def test_a_wrong_answer_is_opened_with_contexts_prompt_and_verdict(
 # --- comparisons ---------------------------------------------------------------------------------
 
 
-def test_the_file_of_a_comparison_is_what_the_page_shows(
-    server: httpx.Client, first: str, third: str
-) -> None:
+def test_the_file_of_a_comparison_is_its_page(server: httpx.Client, first: str, third: str) -> None:
     shown = server.get("/compare", params={"run": [first, third]})
     link = re.search(r'href="(/compare\.html\?[^"]*)"', shown.text)
     assert link
