@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,18 +58,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     write_beir(replace(tiny_dataset(8), answers=answers), folder / "tiny")
     (folder / "whole").mkdir()
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        made: list[Path] = []
+    whole = folder / "whole"
+    with chdir(folder):
         for name, function in (("a", "worse"), ("b", "right")):
             target = f"python:mended_target:{function}"
             done = evaluate_agent(target, "tiny", out="made", answers=True, gates=("mrr@5>0.1",))
-            made.append(folder / "whole" / name)
-            done.folder.path.rename(folder / "whole" / name)
-        RunFolder(folder / "whole" / "b").write_comparison(compare_runs(made[0], made[1]))
-    finally:
-        os.chdir(before)
+            done.folder.path.rename(whole / name)
+        RunFolder(whole / "b").write_comparison(compare_runs(whole / "a", whole / "b"))
     return folder
 
 

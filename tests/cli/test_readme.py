@@ -1,13 +1,11 @@
 """The README shows what the command really prints."""
 
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import RunAssay
 
-RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 README = Path(__file__).parents[2] / "README.md"
 
 # The kernels of the embedding model differ from processor to processor, by a rounding here and

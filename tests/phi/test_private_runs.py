@@ -21,7 +21,7 @@ from tests.hostile.catalogue import ANSWER, MISBEHAVIORS, in_group
 from tests.hostile.driver import PROTOCOLS, REQUESTS
 from tests.hostile.protocols import Content
 from tests.hostile.server import HostileServer
-from tests.hostile.wire import instead, rewritten
+from tests.hostile.wire import instead
 from tests.phi.recording import CANARY, Recording
 from tests.serve.serving import serving
 
@@ -59,6 +59,7 @@ DATA = Dataset(
         ),
     },
 )
+ERROR = json.dumps({"error": {"message": CANARY, "code": -32000}, "jsonrpc": "2.0"}).encode()
 CASES = in_group(
     "canary",
     (
@@ -67,12 +68,8 @@ CASES = in_group(
         Content(ids=["d1", CANARY], title=CANARY, text=CANARY, answer=f"{CANARY} slept."),
     ),
     ("canary-prose", ANSWER, instead(CANARY.encode())),
-    ("canary-error", ANSWER, rewritten(lambda _body: _error())),
+    ("canary-error", ANSWER, instead(ERROR)),
 )
-
-
-def _error() -> bytes:
-    return json.dumps({"error": {"message": CANARY, "code": -32000}, "jsonrpc": "2.0"}).encode()
 
 
 @pytest.fixture(scope="module")

@@ -67,12 +67,10 @@ def inventing_agent(query: str, top_k: int) -> dict[str, object]:
     return {"doc_ids": [f"d{number}"], "answer": answer, "citations": [f"d{number}"]}
 
 
-@pytest.fixture(scope="module")
-def inventing_run(answered_dataset: Dataset, out: Path) -> Run:
-    return evaluate(inventing_agent, answered_dataset, out=out, retries=0, answers=True)
-
-
-def test_more_hallucinations_are_worse_everywhere(timid_run: Run, inventing_run: Run) -> None:
+def test_more_hallucinations_are_worse_everywhere(
+    timid_run: Run, answered_dataset: Dataset, tmp_path: Path
+) -> None:
+    inventing_run = evaluate(inventing_agent, answered_dataset, out=tmp_path, answers=True)
     worse = compare_runs(timid_run, inventing_run, [RATE])
     better = compare_runs(inventing_run, timid_run, [RATE])
     assert worse.metrics[RATE].difference == -better.metrics[RATE].difference > 0.3

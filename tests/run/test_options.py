@@ -3,9 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
-from click.testing import CliRunner
 
-from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.run.config import (
     JudgeSettings,
@@ -83,11 +81,6 @@ def test_every_option_is_set_somewhere_in_these_tests() -> None:
 def test_settings_survive_their_form_and_their_file(config: RunConfig) -> None:
     assert read_form(form_fields(config)) == config
     assert RunConfig.from_json(config.to_json()) == config
-
-
-def test_every_option_is_in_the_help() -> None:
-    shown = CliRunner().invoke(app, ["eval", "--help-all"]).output
-    assert [setting.flag for setting in command_settings() if setting.flag not in shown] == []
 
 
 def test_the_command_that_repeats_a_run_names_every_setting() -> None:

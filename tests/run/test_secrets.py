@@ -57,14 +57,10 @@ def repeating_service() -> Starlette:
     return Starlette(routes=[Route("/{path:path}", search, methods=["GET", "POST"])])
 
 
-def files_under(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in folder.rglob("*"):
-        yield str(path), path.read_bytes() if path.is_file() else b""
-
-
 def shown_by(run: Run, out: Path) -> Iterator[tuple[str, str]]:
-    for name, content in files_under(out):
-        yield name, name + content.decode("utf-8", "replace")
+    for path in out.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        yield str(path), str(path) + content.decode("utf-8", "replace")
     yield "terminal", plain_text(render_report(run.report, path=str(run.folder)))
     yield "repr", repr(run.report.config) + repr(run.folder.read_header())
     yield "repeat command", command_of(run.report.config)

@@ -180,22 +180,6 @@ def rest_target(place: Place) -> Any:
     return place.eval(f"rest:{url}/find", "--request", request, *mapping, *SAMPLE)
 
 
-def a2a_target(place: Place) -> Any:
-    return place.eval(
-        f"a2a:{place.serve('purple', '--dataset', 'notes', '--mode', 'bm25')}", *SAMPLE
-    )
-
-
-def mcp_target(place: Place) -> Any:
-    url = place.serve("mcp", "--dataset", "notes", "--mode", "bm25")
-    return place.eval(f"mcp:{url}/mcp#search_nfcorpus", *SAMPLE)
-
-
-def contract_target(place: Place) -> Any:
-    url = place.serve("agent", "RAG_RETRIEVE", "--dataset", "notes", "--mode", "bm25")
-    return place.eval(f"http:{url}=RAG_RETRIEVE", *SAMPLE)
-
-
 def chat_target(place: Place) -> Any:
     corpus = place.corpus
 
@@ -320,23 +304,32 @@ COMMANDS = {
     "python_target": "python:agent:careless --num-queries 25",
     "answers_without_judge": "builtin:bm25 --answers --num-queries 30",
 }
+# Our servers: the target, and what is served.
+SERVERS = {
+    "a2a_target": ("a2a:{url}", "purple"),
+    "mcp_target": ("mcp:{url}/mcp#search_nfcorpus", "mcp"),
+    "contract_target": ("http:{url}=RAG_RETRIEVE", "agent RAG_RETRIEVE"),
+}
 CASES: dict[str, Callable[[Place], Any]] = {
     case.__name__: case
     for case in (
-        *(rest_target, a2a_target, mcp_target, contract_target, chat_target, answers_with_judge),
-        *(criteria, ground_truth_file, compare, compare_answers, score_trec_run),
-        *(score_answer_rows, sample_with_seed, baseline),
+        *(rest_target, chat_target, answers_with_judge, criteria, ground_truth_file, compare),
+        *(compare_answers, score_trec_run, score_answer_rows, sample_with_seed, baseline),
     )
 }
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *CASES])
+@pytest.mark.parametrize("name", [*COMMANDS, *SERVERS, *CASES])
 def test_a_run_gives_what_it_gave(name: str, tmp_path: Path, notes: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     with ExitStack() as stack:
         place = Place(tmp_path, notes, stack)
         if name in CASES:
             value = rounded(CASES[name](place))
+        elif name in SERVERS:
+            target, served = SERVERS[name]
+            url = place.serve(*served.split(), "--dataset", "notes", "--mode", "bm25")
+            value = rounded(place.eval(target.format(url=url), *SAMPLE))
         else:
             value = rounded(place.eval(*COMMANDS[name].split(), "--dataset", "notes"))
     path = GOLDEN / f"{name}.json"

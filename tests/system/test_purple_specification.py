@@ -6,7 +6,7 @@
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from tests.system.running import A2AAgent, evaluate, serving
 
 NOTES = ("--dataset", "notes", "--mode", "bm25")
 QUERY = "mortgage fixed rate"
-Ids = Callable[[str, int], Any]
 
 
 @pytest.fixture
@@ -94,14 +93,6 @@ def test_checklist_handles_errors_gracefully_and_in_time(purple: str) -> None:
     assert doc_ids(send(purple, query=QUERY))
 
 
-def found_by_purple(purple: str, *, backwards: bool = False) -> Ids:
-    def found(query: str, top_k: int) -> Any:
-        ids = doc_ids(send(purple, query=query, top_k=top_k))
-        return {"doc_ids": ids[::-1] if backwards else ids}
-
-    return found
-
-
 def test_pitfall_invalid_document_ids(green: str) -> None:
     def unknown(_query: str, top_k: int) -> Any:
         return {"doc_ids": [f"X-{n}" for n in range(top_k)]}
@@ -122,8 +113,12 @@ def test_pitfall_wrong_response_format(green: str) -> None:
 
 def test_pitfall_unranked_results(green: str, purple: str) -> None:
     means = []
-    for backwards in (False, True):
-        with A2AAgent(found_by_purple(purple, backwards=backwards)).running() as agent:
+    for step in (1, -1):
+
+        def found(query: str, top_k: int, step: int = step) -> Any:
+            return {"doc_ids": doc_ids(send(purple, query=query, top_k=top_k))[::step]}
+
+        with A2AAgent(found).running() as agent:
             report = ask(green, agent.url, num_queries=20)["report"]
         means.append(report["summary"]["mean_ndcg_at_5"])
     ranked, unranked = means
