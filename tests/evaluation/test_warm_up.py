@@ -205,7 +205,7 @@ async def test_an_agent_that_shows_progress_is_waited_for_longer(tmp_path: Path)
     run, said = await evaluated(service, 2, tmp_path, warm_up=1.5)
     assert warm_up_of(run).ready
     assert warm_up_of(run).seconds > 1.5
-    assert said[0] == "waiting until the agent is ready (embedding), at most 1.5 s"
+    assert said[0].startswith("waiting until the agent is ready (embedding), at most ")
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["503", "silent"])

@@ -39,6 +39,16 @@ def evaluate(assay: Assay, *arguments: str, **variables: str) -> Completed:
 CI_JOB = ("--compare-to", "main", "--allow-first-run", "--fail-on-regression")
 
 
+def test_a_question_set_that_grows_keeps_the_gate_on(assay: Assay, project: Path) -> None:
+    assert evaluate(assay, "--label", "main", *CI_JOB).returncode == 0
+    write_questions(project, range(58))
+    files = ("--junit", "junit.xml", "--markdown", "summary.md")
+    assert evaluate(assay, *CI_JOB, *files, RIGHT="45").returncode == 1
+    (case,) = ElementTree.parse(project / "junit.xml").findall(".//failure")
+    assert "57 of 58" in str(case.get("message"))
+    assert "57 of 58" in (project / "summary.md").read_text()
+
+
 def test_too_few_shared_questions_fail_this_run_alone(assay: Assay, project: Path) -> None:
     evaluate(assay, "--label", "main")
     write_questions(project, range(54, 111))
