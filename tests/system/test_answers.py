@@ -33,6 +33,19 @@ def test_answers_in_another_language_get_a_note(assay: Assay, tmp_path: Path) ->
     assert "most answers are in German" in " ".join(done.stdout.split())
 
 
+def test_a_gate_does_not_pass_while_most_answers_are_undecided(
+    assay: Assay, tmp_path: Path
+) -> None:
+    open_rows = [
+        row(number, facts=[], reference="As the plan beside the door shows.")
+        for number in range(14)
+    ]
+    rows = [*open_rows, row(14), row(15)]
+    done = assay("score", write(tmp_path, rows), "--gate", "correctness>=0.9")
+    assert done.returncode == 1, done.stdout
+    assert "14 of 16 questions are undecided" in done.stdout + done.stderr
+
+
 def test_an_answer_that_is_the_planted_page_follows_it(assay: Assay, tmp_path: Path) -> None:
     (tmp_path / "victim.py").write_text(
         "def answer(query, top_k, context=None):\n"

@@ -241,6 +241,18 @@ async def test_data_may_have_several_lines_and_progress_any_shape(assay: Assay) 
     assert await broken_rules(assay, Freely()) == set()
 
 
+async def test_a_stream_that_stays_open_after_its_terminal_event_is_found(assay: Assay) -> None:
+    class NeverCloses(PlainAgent):
+        async def events(self, request: Body) -> AsyncIterator[bytes]:
+            async for piece in super().events(request):
+                yield piece
+            while True:
+                await asyncio.sleep(0.2)
+                yield b": heartbeat\n\n"
+
+    assert await broken_rules(assay, NeverCloses()) == {"terminal-last"}
+
+
 # PHI-safe logging rules
 
 
