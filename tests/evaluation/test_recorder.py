@@ -32,7 +32,7 @@ from assay.evaluation.recorder import ADDRESS_VARIABLE, MAX_QUERY, SearchRefused
 from assay.evaluation.run import Run
 from assay.report.terminal import search_lines
 from assay.run.config import RunConfig
-from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.server import mcp_app
 from assay.serve.retrieval import Retrieval, open_retrieval
 from assay.steps import MAX_STEPS, StepLog
 from assay.targets.python_call import as_agent

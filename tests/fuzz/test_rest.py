@@ -17,7 +17,7 @@ from tests.tiny_dataset import tiny_dataset
 from assay.net.outbound import OutboundPolicy
 from assay.serve.contract_agents.apps import agents_app
 from assay.serve.green.agent import green_app
-from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.server import mcp_app
 
 RUN = b"""{"request_id": "r", "task_type": "RAG_RETRIEVE", "budgets": {"timeout_ms": 900},
 "inputs": {"query": "tea", "topK": 3, "metadataFilters": {"year": {"gte": 2019}}}}"""

@@ -26,7 +26,7 @@ from assay.progress import Progress
 from assay.search.retriever import Retriever
 from assay.serve.contract_agents.apps import TASKS, agents_app
 from assay.serve.green.agent import green_app
-from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.server import mcp_app
 from assay.serve.purple import purple_app
 from assay.serve.retrieval import Retrieval
 from assay.serve.ui.app import ui_app

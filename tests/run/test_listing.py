@@ -10,16 +10,17 @@ import pytest
 from tests.tiny_dataset import tiny_dataset
 
 from assay import Dataset, evaluate_agent
-from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
-from assay.metrics.statistics import Estimate
+from assay.metrics.statistics import Estimate, rank_ranges
 from assay.run.calls import CallWriter
 from assay.run.folder import RunFolder
 from assay.run.listing import (
+    Board,
     RunIndex,
     RunLine,
     build_trend,
     distinguish,
     list_lines,
+    make_boards,
     newest_of_each_target,
     oldest_first,
     sort_lines,

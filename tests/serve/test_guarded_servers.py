@@ -20,7 +20,7 @@ from assay.net.outbound import UNRESTRICTED
 from assay.serve import guards
 from assay.serve.contract_agents import apps
 from assay.serve.green.agent import green_app
-from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.server import mcp_app
 from assay.serve.purple import purple_app
 from assay.serve.ui.app import ui_app
 

@@ -4,7 +4,7 @@ import pytest
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
-from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.server import mcp_app
 
 
 @pytest.fixture

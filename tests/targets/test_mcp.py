@@ -17,7 +17,7 @@ from tests.targets.every_kind import opened_target
 
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, TargetError
-from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.server import mcp_app
 from assay.targets import Agent
 from assay.targets.target_kinds import OpenContext
 

@@ -23,8 +23,8 @@ from assay.answers.statements import (
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
+from assay.llm.provider_kinds import Spending
 from assay.llm.providers.provider import LLMProvider, without_thought
-from assay.llm.spending import Spending
 from assay.metrics.answer_values import JudgeCall
 from assay.net.gather import gather
 from assay.net.json import parse_json

@@ -130,7 +130,7 @@ def mcp(
     if stdio:
         import asyncio
 
-        from assay.serve.mcp.app import serve_stdio
+        from assay.serve.mcp.server import serve_stdio
         from assay.serve.request_log import set_up_logging
 
         set_up_logging()
@@ -143,7 +143,7 @@ def mcp(
     check_exposure(host, is_open=is_open)
     require_dataset(dataset)
     with listen("MCP server", host, port, path="/mcp") as listener:
-        from assay.serve.mcp.app import SERVICES, mcp_app
+        from assay.serve.mcp.server import SERVICES, mcp_app
         from assay.serve.retrieval import load_retrieval
 
         if record is not None:

@@ -17,13 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.errors import AssayError, UsageError, did_you_mean
-from assay.evaluation.leaderboard import rank_ranges
 from assay.evaluation.plan import metrics_for, require_used_settings
 from assay.evaluation.run import Run
 from assay.files import atomic_write, make_private_folder, read_text_file
 from assay.metrics.answer_values import StoredModel
 from assay.metrics.metric import Metric, parse_metric
-from assay.metrics.statistics import summarize_strata
+from assay.metrics.statistics import rank_ranges, summarize_strata
 from assay.report.numbers import counted, figure, interval
 from assay.run.config import RunConfig, command_settings, read_option_table
 from assay.run.folder import LATEST, RunFolder, folder_at, list_runs

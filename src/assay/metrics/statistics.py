@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
@@ -187,6 +188,36 @@ def compare_strata(strata: Sequence[tuple[ArrayLike, ArrayLike]]) -> float:
     joined = np.concatenate(weighted)
     joined[np.abs(joined) < _SAME] = 0.0
     return _randomization_p(joined, 0)
+
+
+def rank_ranges(scores: Sequence[Sequence[Mapping[str, float]]]) -> list[str]:
+    """The ranks that paired tests leave possible for each system, best first: `1`, or `2–4`.
+
+    All systems that are significantly better stand before it, all that are significantly worse
+    behind it, the others on either side. `scores` has the systems in order: of each, the scores by
+    query on every data set, which count the same. The p-values are corrected together (Holm): of
+    twenty equal systems some pair always differs by chance.
+    """
+    places = range(len(scores))
+    pairs = list(combinations(places, 2))
+    p_values = holm([_p_value(scores[a], scores[b]) for a, b in pairs])
+    separated = {pair for pair, p in zip(pairs, p_values, strict=True) if p < _ALPHA}
+    found = []
+    for place in places:
+        best = 1 + sum((other, place) in separated for other in places)
+        worst = len(scores) - sum((place, other) in separated for other in places)
+        found.append(str(best) if best == worst else f"{best}–{worst}")
+    return found
+
+
+def _p_value(a: Sequence[Mapping[str, float]], b: Sequence[Mapping[str, float]]) -> float:
+    strata = []
+    for first, second in zip(a, b, strict=True):
+        both = [query_id for query_id in first if query_id in second]
+        if not both:
+            return 1.0
+        strata.append(([first[q] for q in both], [second[q] for q in both]))
+    return compare_strata(strata)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

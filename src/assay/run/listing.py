@@ -1,4 +1,4 @@
-"""Runs as lines of a list, for `assay runs` and the web UI: read, searched, sorted, as trends."""
+"""Runs as lines of a list, as trends and as boards of targets, for `assay runs` and the web UI."""
 
 import math
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
@@ -21,7 +21,7 @@ from assay.errors import AssayError, UsageError
 from assay.files import is_locked
 from assay.metrics.figures import AnswerFigure, improvement, parse_figure
 from assay.metrics.metric import parse_metric
-from assay.metrics.statistics import Estimate, student_t
+from assay.metrics.statistics import Estimate, rank_ranges, student_t
 from assay.net.json import is_extreme
 from assay.net.redact import printable
 from assay.run.config import settings
@@ -603,3 +603,73 @@ def _setting(name: str, header: RunHeader) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
+
+
+RANKED_LIMIT = 30  # Targets of one board: every pair of them is tested
+
+# A report and when it was written: what is known of it holds until it is written anew.
+_File = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Targets that compare, best first, each with the ranks that it can have: `1`, or `2–4`.
+
+    The `silent` answered nothing, and have no place.
+    """
+
+    figure: str
+    places: Sequence[tuple[str, RunLine]]
+    silent: Sequence[str] = ()
+    left_out: int = 0  # those beyond RANKED_LIMIT
+
+
+def make_boards(folder: Path, points: Sequence[RunLine], figure: str = "") -> list[Board]:
+    """Every board that runs under `folder` allow, by `figure` or by the headline of each run.
+
+    `points` are the newest run of each target, for each kind of run that compares, oldest first.
+    """
+    groups: dict[tuple[object, ...], list[RunLine]] = {}
+    for point in points:
+        name = figure or point.metric or ""
+        if name in point.values:
+            groups.setdefault((name, *compared_by(point, name)), []).append(point)
+    newest = {point.fingerprint: point.moment for point in points}  # these are oldest first
+
+    def rank(group: Sequence[RunLine]) -> tuple[object, ...]:
+        """Whole sets first, the newest version of the data, then the most queries and targets."""
+        line = group[0]
+        size = (-newest[line.fingerprint], -(line.queries or 0), -len(group))
+        return (line.seed is not None, *size, line.track or "", line.metric or "")
+
+    ordered = sorted(groups.items(), key=lambda item: rank(item[1]))
+    return [make_board(folder, group, str(key[0])) for key, group in ordered]
+
+
+def make_board(folder: Path, points: Sequence[RunLine], figure: str) -> Board:
+    """Rank runs that compare, one for each target."""
+    answered = [each for each in points if each.answered]
+    parsed = parse_figure(figure)
+    ordered = sorted(
+        answered,
+        key=lambda e: (-improvement(parsed, e.values[figure].mean), e.target or ""),
+    )
+    ranked = ordered[:RANKED_LIMIT]
+    paths = [folder / each.name / "report.json" for each in ranked]
+    files = tuple((str(path), path.stat().st_mtime_ns) for path in paths)
+    places = list(zip(_ranks_of_reports(figure, files), ranked, strict=True))
+    silent = [each.target or "" for each in points if not each.answered]
+    return Board(figure, places, silent, len(ordered) - len(ranked))
+
+
+@lru_cache(maxsize=100)  # a page of ranks asks the same again, and reports hardly ever change
+def _ranks_of_reports(figure: str, reports: Sequence[_File]) -> list[str]:
+    return rank_ranges([[_scores(figure, Path(path))] for path, _ in reports])
+
+
+def _scores(figure: str, report: Path) -> dict[str, float]:
+    parsed = parse_figure(figure)
+    if not isinstance(parsed, AnswerFigure):
+        return {row.query_id: row.score(parsed) for row in RunFolder(report.parent).read_rows()}
+    found = {row.query_id: row.score(parsed.key) for row in RunFolder(report.parent).read_answers()}
+    return {query_id: score for query_id, score in found.items() if score is not None}

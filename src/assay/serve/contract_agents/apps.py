@@ -22,8 +22,7 @@ from assay.contract.server import (
 from assay.data.cache import cache_folder
 from assay.errors import UsageError
 from assay.search.retriever import check_request
-from assay.serve.contract_agents.claim_verify import verify_claims
-from assay.serve.contract_agents.policy_review import review_policy
+from assay.serve.contract_agents.checking_agents import review_policy, verify_claims
 from assay.serve.contract_agents.rag_agents import (
     KnowledgeBases,
     lit_retrieval,

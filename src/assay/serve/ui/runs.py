@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from assay.errors import UsageError
-from assay.evaluation.leaderboard import make_boards
 from assay.metrics.statistics import Estimate
 from assay.report.export import ExportedRun, run_columns, run_rows, write_rows
 from assay.run.folder import RunFolder
@@ -21,6 +20,7 @@ from assay.run.listing import (
     build_trend,
     group_lines,
     is_score,
+    make_boards,
     newest_of_each_target,
     oldest_first,
     parse_search,
