@@ -148,6 +148,12 @@ def test_whole_files_are_shown_by_every_verb_and_page(folder: Path, runs: Path) 
     assert set(pages(runs)) == {200}
 
 
+def test_a_report_without_its_version_is_shown(folder: Path, runs: Path) -> None:
+    file = fresh(folder, runs) / "report.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"versions": {}}))
+    survives(runs)
+
+
 @settings(
     max_examples=2 * EXAMPLES,
     deadline=None,
