@@ -68,7 +68,9 @@ def by_evaluator(agent: str, folder: Path, *options: str, code: int = 0) -> dict
     config |= SETTINGS if REGRESSION[0] in options else {}
     private = {"ASSAY_PRIVATE": "1"} if "--private" in options else {}
     with serving("green", "--dataset", "notes", folder=folder, **private) as url:
-        return dict(evaluate(url, agent, **config)["report"])
+        ended = evaluate(url, agent, **config)
+    assert ended["state"] == "completed", ended
+    return dict(ended["report"])
 
 
 def by_bench(agent: str, folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
