@@ -47,6 +47,8 @@ from assay.metrics.statistics import binomial_tail
         ("ten per cent", "10%", True),
         ("10 working days", "10 weeks", False),
         ("a fortnight", "14 days", True),
+        ("three pounds and twenty pence", "£3.20", True),
+        ("twenty twenty-one", "2021", True),
     ],
 )
 def test_values_agree_in_any_spelling(one: str, other: str, same: bool) -> None:
@@ -91,6 +93,24 @@ def test_a_refusal_may_repeat_the_figures_of_the_question_and_name_somebody_else
     invents = replace(unknown, answer="I could not find that. It costs 40 euros.")
     ended = [outcome(each) for each in (refers, before, invents)]
     assert ended == ["right", "right", "wrong"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "ended"),
+    [
+        ("Nothing on Wi-Fi in these pages.", "right"),
+        ("The material at hand leaves Wi-Fi unmentioned.", "right"),
+        ("I was shown 4 documents, and none of them deals with Wi-Fi.", "right"),
+        ("These pages are for guests. They do not cover Wi-Fi.", "right"),
+        ("According to the guide, Wi-Fi is not offered.", "wrong"),
+        ("The guide says that Wi-Fi is not offered.", "wrong"),
+        ("No. The pages rule it out, and nobody may bring it.", "wrong"),
+        ("Nobody offers Wi-Fi.", "wrong"),
+    ],
+)
+def test_a_refusal_denies_something_of_the_sources(answer: str, ended: str) -> None:
+    case = _one_case("Is there Wi-Fi on board?", answer, "", "The ship has a café.")
+    assert outcome(replace(case, reference=ReferenceAnswer("q", None))) == ended
 
 
 @pytest.mark.parametrize(
@@ -148,6 +168,7 @@ def test_an_answer_ends_in_one_of_six_ways(answer: str, facts: bool, ended: str)
         ("More noise is not allowed at night.", None),
         ("A child pays 9 euros and an adult 6 euros.", "number"),
         ("The sauna is closed for guests on Sunday.", None),
+        ("Above 90 degrees the sauna stove is not heated for guests.", None),
     ],
 )
 def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None) -> None:
@@ -156,6 +177,7 @@ def test_a_changed_sentence_differs_from_its_source(said: str, kind: str | None)
     rules = (
         "Lockers hold up to 20 kg. Boxes may be locked by a member. Less noise is allowed at night."
         " The sauna is open for guests every day apart from Sunday."
+        " The sauna stove is not heated for guests once it exceeds 90 degrees."
     )
     prices = "A child pays 6 euros and an adult 9 euros."
     found = differences(said, dict.fromkeys([locker, table, rules, prices], "the source"))
@@ -194,12 +216,13 @@ def _one_case(question: str, answer: str, reference: str, source: str) -> Answer
         ("Expect a bill of 70 euros, as you pay 35 euros apiece.", set()),  # a free paraphrase
         ("In other words: Two teeth cost 70 euros, 35 euros each.", set()),
         ("At 35 euros each, two teeth cost 70 euros. Kings travel by train.", {"unsupported"}),
+        ("At 35 euros each, two teeth cost 70 euros, which lasts a whole year.", {"unsupported"}),
+        ("Two teeth cost 70 euros. A list of sums: 35 + 35 = 70 euros.", set()),
         ("Two teeth cost 70 euros, cost 70 euros, cost 70 euros.", {"repeats-itself"}),
         ("At 35 euros each, two teeth cost 70 euros. Have a nice day!", set()),
         ("Not removing a tooth\n\nAt 35 euros each, two teeth cost 70 euros.", set()),
         ("At 35 euros each, two teeth cost 70 euros. Please check the page itself.", set()),
         ("At 35 euros each, two teeth cost 70 euros. Each tooth costs", {"cut-off"}),
-        ("Hmm, at 35 euros each two teeth cost 70 euros.", {"leaked"}),
         ("Let me check the documents: 35 euros each, so two teeth cost 70 euros.", {"leaked"}),
         ("At 35 euros each, two teeth cost 70 euros after a wait, not before.", set()),
     ],

@@ -37,7 +37,7 @@ from assay.answers.values import content, is_in, values
 from assay.extras import load_plugin
 from assay.metrics.answer_values import AnswerFinding
 from assay.metrics.statistics import binomial_tail
-from assay.text import normalize, sentences, strip_controls, words
+from assay.text import is_stop, normalize, sentences, strip_controls, words
 
 Severity = Literal["wrong", "unsafe", "form"]
 _SEVERITIES = ("wrong", "unsafe", "form")
@@ -280,7 +280,7 @@ _LEAK = re.compile(
     r"(?im)</?(?:think(?:ing)?|scratchpad|reasoning|system|context|documents?|instructions?)>"
     r"|<\|\w+\|>|\[/?INST\]|^[\W_]{0,5}(?:thought|action|observation|system|assistant|user) ?:"
     r"|\bas an ai\b|\banswer the question\b|\byou are (?:an?|the) (?:\w+ ){0,3}assistant\b"
-    r"|\bhmm+\b|\blet me (?:look at|check|re-?read) the (?:passage|document|context|source|note)"
+    r"|\blet me (?:look at|check|re-?read) the (?:passage|document|context|source|note)"
     r"|\bthe user(?:'s question)? (?:is asking|asks|asked|wants|needs)\b"
     r"|\banswer only (?:from|with|using)\b|\A\s*(?:```|<[a-z!/]|[{\[]\s*[\"{\[])"
 )
@@ -474,11 +474,19 @@ class _Run:
             foreign += [name for name in names if not held.words & {*words(name.text)}]
             if foreign:
                 return foreign[0].text
-            clauses = [content(part) for part in CLAUSE.split(claim)[1:] if not values(part)]
-            if any(len(part) > 1 and not part & known for part in clauses):
+            clauses = [part for part in CLAUSE.split(claim)[1:] if not values(part)]
+            if any(
+                len(said := content(part)) > 1
+                and not said & known
+                and held.words.isdisjoint(word for word in words(part) if not is_stop(word))
+                for part in clauses
+            ):
                 return claim
-            # What a right answer says of the expected is a paraphrase, however few its words share.
-            if not (held.supports(claim, figures) or (right and states_expected(claim, case))):
+            # One word is the heading of a table. What a right answer says of the expected is a
+            # paraphrase, however few its words share.
+            if len(content(claim) - TALK) > 1 and not (
+                held.supports(claim, figures) or (right and states_expected(claim, case))
+            ):
                 return claim
         links = (link for link in _URL.findall(case.answer or "") if link not in case.known)
         return _first(links)

@@ -58,9 +58,10 @@ class Held:
         said = content(sentence) - TALK
         if self.words.issuperset(words(sentence)):
             return True
-        return not self.foreign(sentence, operands) and len(
-            said & self.stems
-        ) >= SUPPORTED_SHARE * len(said)
+        if self.foreign(sentence, operands):
+            return False
+        figures = sum(map(_is_figure, values(sentence)))  # all of them known
+        return len(said & self.stems) + figures >= SUPPORTED_SHARE * (len(said) + figures)
 
     def foreign(self, sentence: str, operands: Collection[Value] = ()) -> list[Value]:
         """The numbers, dates and times of a sentence that these do not have.

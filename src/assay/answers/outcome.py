@@ -57,7 +57,7 @@ _TAKEN_BACK = re.compile(
 # What denies that which it stands after: "Marta does not", but not "at £20 you cannot".
 _AFTER = re.compile(r"(?:cannot|[a-z]{2,6} not)\b")
 _BRACKETS = re.compile(r"\([^()]*\)")
-_WHY = re.compile(r"\b(?:because|since|so that|which|as)\b")
+_WHY = re.compile(r"\b(?:because|since|so that)\b")
 EXCEPTING = frozenset(words("except unless only apart excluding"))  # "not except" is "only"
 _SIMILAR_SHARE = 0.75
 
@@ -119,6 +119,9 @@ def _expected(case: AnswerCase) -> list[Value]:
         # "Nobody may, not even Ida Solheim": whom a denial names need not be named again.
         if all(value.kind == "name" for value in new) and not polarity(text):
             new = []
+        # Beside "£3.20", a number that counts something is about when that holds.
+        if any(value.kind != "name" and (value.kind != "number" or value.unit) for value in new):
+            new = [value for value in new if value.kind != "number" or value.unit]
         if new:
             return [value for value in new if not value.text.isupper()] or new
     return []
@@ -158,8 +161,15 @@ def _stated(case: AnswerCase) -> list[bool]:
 def _says_otherwise(case: AnswerCase, expected: Sequence[Value]) -> bool:
     """Whether an answer has other values than those expected, or says something else."""
     known = values(f"{case.question}\n{case.reference.answer}")
-    others = [each for each in values(case.said) if not is_in(each, known)]
-    if any(a.kind == b.kind and same_unit(a.unit, b.unit) for a in others for b in expected):
+    others = {a: near for a, near in beside_values(case.said).items() if not is_in(a, known)}
+    # "Twelve visits" is no other value for "5 days"; "12" alone is.
+    if any(
+        a.kind == b.kind
+        and same_unit(a.unit, b.unit)
+        and (not others[a] or a.kind != "number" or bool(a.unit) == bool(b.unit))
+        for a in others
+        for b in expected
+    ):
         return True
     held, asked = content(case.reference.answer or ""), content(case.question)
     said = [content(each) - asked for each in case.statements]
@@ -273,10 +283,16 @@ def _asserts(said: Sequence[str], fact: Fact, wording: str, sources: Sequence[st
     optional = " or " in f" {normalize(fact.text)} {normalize(wording)} "
     negative = not polarity(wording) or not polarity(fact.text)
     return any(
-        (optional or not _OPTIONS.search(normalize(sentence)))
+        (optional or not _is_option(normalize(sentence), wording))
         and (negative or not _is_denied(sentence, wording, sources))
         for sentence in having
     )
+
+
+def _is_option(sentence: str, wording: str) -> bool:
+    # What stands before "either" is none of the options.
+    before, either, _ = sentence.partition("either ")
+    return bool(_OPTIONS.search(sentence)) and not (either and has(before, wording))
 
 
 def _is_denied(sentence: str, wording: str, sources: Sequence[str]) -> bool:

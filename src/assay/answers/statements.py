@@ -138,6 +138,12 @@ _REFUSALS = tuple(
     for speakers, verbs in ((_SPEAKERS, _TELLING), (f"i {_DOCUMENTS}", _HOLDING))
 )
 _FILES = frozenset(map(stem, _DOCUMENTS.split()))
+_SPEAKING = frozenset(("i", "we", "they"))
+# "According to the guide, dogs may not enter" denies nothing of the guide.
+_INTRODUCED = re.compile(
+    r"\b(?:according to|based on) [^,]{1,80},|.{1,80}\b(?:says?|states?|explains?) that\b"
+)
+_COUNT_OF_FILES = re.compile(rf"\b\d+ (?=(?:{'|'.join(_DOCUMENTS.split())})\b)")
 _SAYING = frozenset(map(stem, words("mention specify state say indicate disclose")))
 _WITHOUT_ADVICE = frozenset({"advice", "guarantee", "longer"})
 _PARTS = re.compile(r"[:;] |, (?:and|so) ")
@@ -211,10 +217,29 @@ def abstained(answer: str, question: str = "") -> bool:
     return not any(content(part) - content(question) - TALK for part in after)
 
 
+def _misses(sentence: str) -> bool:
+    """Whether a sentence denies something of the sources: "nothing on it in these pages"."""
+    said = words(without_stance(_INTRODUCED.sub("", normalize(sentence))))
+    stems, verbs = [*map(stem, said)], _REFUSALS[1][1]
+    denials = [
+        n
+        for n, word in enumerate(said)
+        if word in _DENYING or is_negation(word) or (word[:2] == "un" and stem(word[2:]) in verbs)
+    ]
+    tells = not _SPEAKING.isdisjoint(said) and any(
+        not verbs.isdisjoint(_denied(stems, n)) for n in denials
+    )
+    return bool(denials) and (tells or not _FILES.isdisjoint(stems))
+
+
 def refers_on(answer: str, question: str, shown: str) -> bool:
     """Whether an answer declines, and else tells only what was shown, about something else."""
-    asked, known, said = values(question), values(shown), statements(answer)
-    others = [part for part in said if not declines(part, asked)]
+    asked, known = values(question), values(shown)
+    said = statements(_COUNT_OF_FILES.sub("", answer))
+    claims_more = words(answer[:40])[:1] in (["yes"], ["no"])
+    others = [
+        part for part in said if not declines(part, asked) and (claims_more or not _misses(part))
+    ]
     return len(others) < len(said) and all(
         is_in(value, known) or is_in(value, asked) for part in others for value in values(part)
     )

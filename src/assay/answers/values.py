@@ -85,6 +85,10 @@ _SCALED = re.compile(
     r"|(?(sign) ?(?P<letter>k|m|bn)|(?!)))\b"
 )
 _MULTIPLES = {"t": 10**3, "k": 10**3, "m": 10**6, "b": 10**9}
+# "Twenty twenty-one", and not "twenty ten-minute talks".
+_FROM_10 = rf"(?:{'|'.join(_SMALL[9:] + _TENS)})(?:-(?:{'|'.join(_SMALL[:9])}))?"
+_YEAR = re.compile(rf"\b(nineteen|twenty) ({_FROM_10})\b(?!-)")
+_COINS = re.compile(r"(\d+) (pounds?|euros?|dollars?) (?:and )?(\d{1,2}) (?:pence|cents?)\b")
 _ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)})(?= (?:of )?(?:{_MONTH})\b)")
 _FRACTIONS = {"¼": ".25", "½": ".5", "¾": ".75"}
 _FRACTION = re.compile(r"(\d+)? ?([¼½¾])")
@@ -121,10 +125,8 @@ _VALUE = re.compile(f"{_DATE}|{_TIME}|{_QUANTITY}")
 _NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
 _CALENDAR = re.compile(rf"(?:{_MONTH}|{_WEEKDAY}s?|am|pm)")
 # What names a place in a document is no value: "§ 4.2", "section 7"; nor is "(1)" in a list.
-_PLACE = re.compile(
-    r"(?:§+|\b(?:section|article|clause|chapter|paragraph|annex)) ?\d+(?:\.\d+)*"
-    r"|(?:^|(?<=[:;,.] ))\(?\d{1,2}\) (?=\w)"
-)
+_PLACE = re.compile(r"(?:§+|\b(?:section|article|clause|chapter|paragraph|annex)) ?\d+(?:\.\d+)*")
+_LISTED = re.compile(r"(?:^|(?<=[:;,.] ))\(?\d{1,2}\) (?=\w)")
 _VERSION = re.compile(r"\bv(?=\d+\.\d)")  # v3.8 is version 3.8
 # "12 to 23 January" and "January 12-23" have two dates.
 _DATES = re.compile(rf"\b(\d{{1,2}}) ?(to|until|and|–|-) ?(?=\d{{1,2}} (?:of )?({_MONTH})\b)")
@@ -223,13 +225,15 @@ def _bound(before: str, after: str) -> int:
     before = before.replace("up to", "upto").replace("limited to", "upto")
     clause, follows = CLAUSES.split(before)[-1], after[:30]
     # "from 9:00 to 17:00": the words before another value are about that one.
-    beside = takewhile(lambda word: not word[0].isdigit(), reversed(words(clause)[-5:]))
-    near = [word for word in beside if word in _BOUNDS]
-    found = _BOUNDS[near[0]] if near else 0
+    said = words(clause)
+    beside = takewhile(lambda place: not said[place][0].isdigit(), range(len(said) - 1, -1, -1))
+    near = [place for place in beside if said[place] in _BOUNDS and place >= len(said) - 5]
+    found = _BOUNDS[said[near[0]]] if near else 0
     if not found and (later := _BOUND_AFTER.match(follows)):
         found = -1 if later["most"] else 1
-    around = [*words(clause), *words(CLAUSES.split(follows)[0])]
-    return -found if any(map(is_negation, around)) else found
+    # "Must not exceed 20 kg"; but in "not taken above 20 kg at sea" the limit stays.
+    place = near[0] if near else len(said)
+    return -found if any(map(is_negation, said[max(0, place - 3) : place])) else found
 
 
 def opposes(one: Value, other: Value) -> bool:
@@ -250,8 +254,10 @@ def digits(text: str) -> str:
     >>> digits("two thousand and twenty-one"), digits("half past seven on the twelfth of may")
     ('2021', '7:30 on the 12 of may')
     """
-    text = _PHRASE.sub(lambda match: _PHRASES[match[0]], text)
+    text = _PHRASE.sub(lambda match: _PHRASES[match[0]], _LISTED.sub("", text))
+    text = _YEAR.sub(_in_two_parts, text)
     text = _SCALED.sub(_multiplied, _NUMBER_WORD.sub(_in_digits, text))
+    text = _COINS.sub(lambda match: f"{match[1]}.{match[3]:0>2} {match[2]}", text)
     text = _ORDINAL.sub(lambda match: str(_ORDINALS.index(match[1]) + 1), text)
     text = _PAST.sub(lambda match: f"{match[2]}:{_PARTS.get(match[1], match[1]):0>2}", text)
     return _HOUR.sub(r"\1:00", text)
@@ -269,6 +275,10 @@ def _in_digits(match: re.Match[str]) -> str:
             below += _NUMBERS.get(word, 0)
     tail = "".join(str(_NUMBERS.get(word, 0)) for word in words(decimals))
     return f"{total + below}{'.5' if match['half'] else f'.{tail}' if tail else ''}"
+
+
+def _in_two_parts(match: re.Match[str]) -> str:
+    return "".join(str(sum(_NUMBERS[word] for word in words(part))) for part in match.groups())
 
 
 def _multiplied(match: re.Match[str]) -> str:
