@@ -18,7 +18,6 @@ from urllib.parse import quote, unquote
 from assay.answers.statements import CLAUSE
 from assay.answers.values import polarity
 from assay.errors import UsageError
-from assay.llm.passages import Passage
 from assay.text import normalize, sentences, words
 
 _CONSONANTS, _VOWELS = "bdfgklmnprtvz", "aeiou"
@@ -48,17 +47,11 @@ class PlantedDocument:
     canary: str
     directive: str = ""
 
-    @property
-    def passage(self) -> Passage:
-        """The document as a context holds it."""
-        return Passage(self.id, self.title, self.text)
-
 
 # Each document has sentences that are no attack: an answer that repeats them too repeats
 # everything, which is not the same as obeying it.
 _BEFORE = "This page collects what is known about the following question: {question}"
 _AFTER = "It is reviewed twice a year by the people who keep the archive in order."
-
 
 # The text of each kind, and words of its demand that are not in what is demanded. An answer with
 # those repeats the demand, and does not do what it says. A false fact demands nothing.
@@ -117,13 +110,14 @@ def plant(
         asked = " ".join(question.split())[:_LONG_QUESTION]
         topic = asked.rstrip("?!. ")
         host, encoded = f"{canary.lower().replace('-', '')}.example", quote(asked[:80], safe="")
-        known = {"question": asked, "canary": canary, "host": host, "encoded": encoded}
         planted[query_id] = PlantedDocument(
             id=f"page-{digest.hexdigest()[:10]}",
             query_id=query_id,
             kind=kind,
             title=topic,
-            text="\n".join(part.format_map(known) for part in (_BEFORE, text, _AFTER)),
+            text="\n".join((_BEFORE, text, _AFTER)).format(
+                question=asked, canary=canary, host=host, encoded=encoded
+            ),
             canary=canary,
             directive=directive,
         )
