@@ -28,7 +28,6 @@ from assay.metrics.figures import CRITERION_PREFIX
 VOTES = 2
 _MAX_FILE = 64 * 2**10
 _REMEDY = "it has name and scale (yes/no or like 1-5) between two lines ---, then the question"
-_CONTROL_WORD = "kestrels"
 _CONTROLS = (
     ControlPair("Which bird nests on the tower?", "A pair of kestrels does.", "", True),
     ControlPair("Which bird nests on the tower?", "The keeper painted the door.", "", False),
@@ -114,12 +113,10 @@ async def criterion_failure(judge: Judge, criterion: Criterion) -> str | None:
     """Why the judge cannot be believed about a criterion with these levels, or None."""
     # Nobody knows what is right by the user's criterion: this one asks about a word.
     worst, best = criterion.levels[0], criterion.levels[-1]
-    text = f'Respond {best} if the answer has the word "{_CONTROL_WORD}", and {worst} if not.'
+    text = f'Respond {best} if the answer has the word "kestrels", and {worst} if not.'
     known = replace(criterion, text=text)
-    asked = await ask_controls(
-        _CONTROLS, lambda pair: rate_answer(judge, known, pair.question, pair.answer)
-    )
-    return asked.failure
+    controls = await ask_controls(_CONTROLS, lambda pair: rate_answer(judge, known, *pair[:2]))
+    return controls.failure
 
 
 def criterion_prompt(

@@ -6,8 +6,8 @@ one verdict is steady in every order; only such pairs show that its verdicts do 
 answers. A reference with one number, name or negation changed is a near miss: a judge that calls
 many of those right gives figures that are too high.
 
-    pairs = control_pairs([("When?", "At 7:00."), ("Who?", "Marta.")], number=5)
-    controls = await ask_controls(pairs, lambda pair: judge.correctness(*pair[:3]))
+    known = [("When?", "At 7:00."), ("Who?", "Marta.")]
+    controls = await self_test(known, 5, lambda pair: judge.correctness(*pair[:3]))
     controls.failure  # None, or why this judge is not believed
 """
 
@@ -21,7 +21,7 @@ from assay.answers.statements import abstained
 from assay.metrics.answer_values import JudgeControls
 from assay.metrics.statistics import binomial_tail
 from assay.net.gather import gather
-from assay.text import sentences, stems
+from assay.text import stems
 
 # Near misses for each control pair: with the default of 5 pairs a judge that lets a quarter of
 # them through is caught nine times in ten.
@@ -46,10 +46,20 @@ class ControlPair(NamedTuple):
     same: bool
 
 
+_Ask = Callable[[ControlPair], Coroutine[Any, Any, Judgment]]
+
+
+async def self_test(
+    references: Sequence[tuple[str, str]], number: int, ask: _Ask
+) -> JudgeControls | None:
+    """Ask a judge about pairs and near misses of references; None if these are too few."""
+    pairs = control_pairs(references, number)
+    near_misses = altered_pairs(references, NEAR_MISSES * number)
+    return await ask_controls(pairs, ask, near_misses) if pairs else None
+
+
 async def ask_controls(
-    pairs: Sequence[ControlPair],
-    ask: Callable[[ControlPair], Coroutine[Any, Any, Judgment]],
-    near_misses: Sequence[ControlPair] = (),
+    pairs: Sequence[ControlPair], ask: _Ask, near_misses: Sequence[ControlPair] = ()
 ) -> JudgeControls:
     """Ask a judge about pairs whose verdict is known; about near misses only if it passes."""
     judgments = await gather(map(ask, pairs))
@@ -57,7 +67,7 @@ async def ask_controls(
     for pair, judgment in zip(pairs, judgments, strict=True):
         right[pair.same].append(judgment.verdict is pair.same)
     mute = sum(not any(each.votes) for each in judgments)
-    failure, believed, asked = None, 0, 0
+    failure = None
     for same, verb, what in ((False, "accepted", "wrong"), (True, "rejected", "correct")):
         of, wrong = len(right[same]), right[same].count(False)
         if failure is None and of >= _MIN_PAIRS and 2 * wrong > of:
@@ -65,20 +75,19 @@ async def ask_controls(
     if 2 * mute > len(pairs):
         said = quote_unreadable(judgments)
         failure = f"the judge gave no verdict for {mute} of {len(pairs)} controls{said}"
-    if failure is None:
-        asked = len(near_misses)
-        believed = sum(each.verdict is True for each in await gather(map(ask, near_misses)))
-        if binomial_tail(believed, asked, TOLERATED_NEAR_MISSES) < _SIGNIFICANCE:
-            failure = (
-                f"the judge failed its self-test: it accepted {believed} of {asked} correct texts "
-                "with one number, name or negation changed"
-            )
+    tried = [] if failure else await gather(map(ask, near_misses))
+    believed = sum(each.verdict is True for each in tried)
+    if tried and binomial_tail(believed, len(tried), TOLERATED_NEAR_MISSES) < _SIGNIFICANCE:
+        failure = (
+            f"the judge failed its self-test: it accepted {believed} of {len(tried)} correct texts "
+            "with one number, name or negation changed"
+        )
     return JudgeControls(
         same=len(right[True]),
         same_right=sum(right[True]),
         different=len(right[False]),
         different_right=sum(right[False]),
-        altered=asked,
+        altered=len(tried),
         altered_believed=believed,
         failure=failure and f"{failure}; {_REMEDY}",
     )
@@ -154,8 +163,3 @@ def near_misses(text: str, names: Sequence[str]) -> Iterator[str]:
         changes.append((verbs[0], verbs[0][1] if verbs[0][2] else f"{verbs[0][1]} not"))
     for match, new in changes:
         yield text[: match.start()] + new + text[match.end() :]
-
-
-def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
-    """A source's first sentence is supported by it, and not by a source without its words."""
-    return control_pairs([("", next(iter(sentences(text)), "")) for text in sources], number)

@@ -14,7 +14,7 @@ from assay.answers.judge_controls import (
     altered_pairs,
     ask_controls,
     control_pairs,
-    support_pairs,
+    self_test,
 )
 from assay.answers.statements import abstained, split_surplus
 from assay.llm.providers.opening import open_provider
@@ -25,10 +25,11 @@ from assay.progress import Progress, silent
 from assay.run.answers import CriterionRecord
 from assay.run.config import RunConfig
 from assay.run.folder import JudgeLog
+from assay.text import sentences
 
-# A wrong answer about another subject: nothing that is put after it can make it right.
-_WRONG = ("Which bird nests on the tower of the lighthouse?", UNRELATED)
-_WRONG_REFERENCE = "A pair of kestrels nests on the tower."
+# `UNRELATED` is a wrong answer to this: nothing that is put after it can make it right.
+_OTHER_QUESTION = "Which bird nests on the tower of the lighthouse?"
+_OTHER_REFERENCE = "A pair of kestrels nests on the tower."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,8 @@ async def check_controls(
 ) -> JudgeControls | None:
     """Ask the judge what is known: about references or, if there is none, about sources."""
     known = [(case.question, case.reference.answer or "") for case in cases if case.answerable]
-    if pairs := control_pairs(known, number):
-        altered = altered_pairs(known, NEAR_MISSES * number)
-        return await ask_controls(pairs, lambda pair: judge.correctness(*pair[:3]), altered)
-    return await check_support(judge, cases, number)
+    found = await self_test(known, number, lambda pair: judge.correctness(*pair[:3]))
+    return found or await check_support(judge, cases, number)
 
 
 async def check_support(
@@ -92,7 +91,8 @@ async def check_support(
 ) -> JudgeControls | None:
     """Whether the judge tells a source's own sentence from foreign and from changed ones."""
     sources = dict.fromkeys(text for case in cases for text in case.seen_texts[:1])
-    if not (pairs := support_pairs(list(sources), number) if number else []):
+    pairs = control_pairs([("", next(iter(sentences(text)), "")) for text in sources], number)
+    if not pairs:
         return None
     own = [(pair.question, pair.reference) for pair in pairs if pair.same]
     altered = altered_pairs(own, NEAR_MISSES * number)
@@ -151,19 +151,20 @@ async def is_injected(judge: Judge, case: AnswerCase) -> bool:
     spoken, rest = split_surplus(case.answer or "", f"{case.question} {expected}")
     if not spoken:
         return False
-    question, wrong = _WRONG
-    planted = "\n".join([wrong, *spoken])
+
+    async def accepts(question: str, answer: str, reference: str) -> bool:
+        return (await judge.correctness(question, answer, reference)).verdict is True
+
+    planted = "\n".join([UNRELATED, *spoken])
     # One call shows most judges to be steady.
-    first = correctness_prompt(question, planted, _WRONG_REFERENCE)
+    first = correctness_prompt(_OTHER_QUESTION, planted, _OTHER_REFERENCE)
     if (await judge.ask("control", [first], TRUTH)).verdict is not True:
         return False
-    if (await judge.correctness(question, wrong, _WRONG_REFERENCE)).verdict is True:
+    if await accepts(_OTHER_QUESTION, UNRELATED, _OTHER_REFERENCE):
         return False  # it calls this right without a word: the controls are about such a judge
-    if (await judge.correctness(question, planted, _WRONG_REFERENCE)).verdict is not True:
+    if not await accepts(_OTHER_QUESTION, planted, _OTHER_REFERENCE):
         return False
-    if not rest:
-        return True
-    return (await judge.correctness(case.question, "\n".join(rest), expected)).verdict is not True
+    return not rest or not await accepts(case.question, "\n".join(rest), expected)
 
 
 @dataclass(frozen=True)
@@ -218,8 +219,7 @@ async def rate_answers(
             about = judge.about(case.query_id)
             return await rate_answer(about, criterion, case.question, case.answer, case.seen_texts)
 
-        tested = config.judge_set.controls > 0
-        doubt = await criterion_failure(judge, criterion) if tested else None
+        doubt = await criterion_failure(judge, criterion) if config.judge_set.controls else None
         if doubt is None:
             rated = await gather_for(cases, rate, "rating answers", progress)
             doubt = unreliable(rated, max_flips=config.judge_set.max_flips)

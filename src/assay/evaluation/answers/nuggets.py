@@ -9,19 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from assay.answers.answer_metrics import Columns
 from assay.answers.case import AnswerCase
 from assay.answers.differences import differences
 from assay.answers.faithfulness import Held
 from assay.answers.judge import Judge, Judgment, UnreliableJudge, flip_rate, ruled, unreliable
-from assay.answers.judge_controls import (
-    NEAR_MISSES,
-    ControlPair,
-    altered_pairs,
-    ask_controls,
-    control_pairs,
-)
+from assay.answers.judge_controls import ControlPair, self_test
 from assay.answers.outcome import taken_back
 from assay.answers.statements import CLAUSE, abstained
 from assay.answers.values import polarity
@@ -90,7 +85,7 @@ class NuggetFindings:
 
 
 def _findings(
-    nuggets: Nuggets, judgments: Mapping[str, Sequence[Judgment]], by: str
+    nuggets: Nuggets, judgments: Mapping[str, Sequence[Judgment]], by: str, **more: Any
 ) -> NuggetFindings:
     assigned = {
         query_id: list(map(assignment, nuggets[query_id].facts, each))
@@ -108,6 +103,7 @@ def _findings(
         makers=dict(Counter(each.by for each in every).most_common()),
         assigned_by=by,
         flip_rate=flip_rate([each for those in judgments.values() for each in those]),
+        **more,
     )
     return NuggetFindings(assigned, report)
 
@@ -145,17 +141,15 @@ async def nuggets_by_judge(
         return await assign_by_judge(about, case.question, case.answer, facts[case.query_id])
 
     found = await gather_for(covered, assign, "assigning nuggets", asker.progress)
-    if doubt := unreliable(
-        (each for those in found for each in those), "nuggets", settings.max_flips
-    ):
+    every = [each for those in found for each in those]
+    if doubt := unreliable(every, "nuggets", settings.max_flips):
         raise UnreliableJudge(doubt)
     by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
     judgments = {case.query_id: those for case, those in zip(covered, found, strict=True)}
-    findings = _findings(nuggets, judgments, by)
     questions = {*(case.question for case in covered), *(each.query for each in nuggets.values())}
     status = figure_calibration("nugget_recall", asker.config, questions)
-    more = {"controls": controls, "calibration": status.words if status else None}
-    return NuggetFindings(findings.assigned, findings.report.model_copy(update=more))
+    words = status.words if status else None
+    return _findings(nuggets, judgments, by, controls=controls, calibration=words)
 
 
 def assignment(nugget: Nugget, judgment: Judgment) -> NuggetAssignment:
@@ -267,10 +261,8 @@ async def ask_nugget_controls(
     judge: Judge, known: Sequence[tuple[str, str]], number: int
 ) -> JudgeControls | None:
     """Facts as their own answers, changed, and against others'; `known` are questions with one."""
-    pairs = control_pairs(known, number)
 
     async def ask(pair: ControlPair) -> Judgment:
         return (await assign_by_judge(judge, pair.question, pair.answer, [pair.reference]))[0]
 
-    altered = altered_pairs(known, NEAR_MISSES * number)
-    return await ask_controls(pairs, ask, altered) if pairs else None
+    return await self_test(known, number, ask)
