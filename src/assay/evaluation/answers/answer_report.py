@@ -66,8 +66,8 @@ _OF_TEXTS = ("faithfulness", "judged_faithfulness", "model_faithfulness", "hallu
 def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Columns:
     """The metrics that need no model and those of the judge, correctness first."""
     judged: Columns = {name: {} for name in ("correctness", "truthfulness", "hallucination_rate")}
-    if results.judge is not None and results.verdicts:
-        judged |= {} if results.unfit else {"judged_faithfulness": {}}
+    if results.judge and results.verdicts and not results.unfit:
+        judged["judged_faithfulness"] = {}
     for case in cases:
         verdict = results.verdict_of(case)
         if verdict.decidable:  # an undecided judge does not make an answer correct
@@ -79,15 +79,13 @@ def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Colu
             judged["hallucination_rate"][case.query_id] = float(bool(invents))
         if case.answerable and "judged_faithfulness" in judged:
             judged["judged_faithfulness"][case.query_id] = verdict.faithfulness or 0.0
-    columns = {name: each for name, each in judged.items() if each}
-    if results.nuggets is not None:
-        columns |= results.nuggets.scores()
+    columns = judged | (results.nuggets.scores() if results.nuggets else {})
     columns |= measure_answers(cases)
-    if results.support is not None and results.support.values:
+    if results.support:
         columns["model_faithfulness"] = dict(results.support.values)
-    if results.poison is not None:
-        columns |= poison_columns(results.poison)
-    return columns | {rated.criterion.metric: rated.values for rated in results.criteria}
+    columns |= poison_columns(results.poison or ())
+    columns |= {rated.criterion.metric: rated.values for rated in results.criteria}
+    return {name: column for name, column in columns.items() if column}
 
 
 class AnswerReport:
@@ -151,12 +149,14 @@ class AnswerReport:
         for case in self._cases:
             query_id, verdict = case.query_id, results.verdict_of(case)
             judgment, length = verdict.judgment, case.answer_length
+            known = self._config.target or case.needed or not case.answerable
             tried = asdict((results.counterfactuals or {}).get(query_id, NOT_TRIED))
             votes = judgment.votes if judgment and not judgment.by_rule else ()
             reasons = {name: each.ratings[query_id].reason for name, each in rated.items()}
             some = {  # only some rows have these
                 "votes": [(vote or "unparseable").lower() for vote in votes],
-                "diagnosis": self._diagnoses.get(query_id),
+                # Which contexts were needed has to be said of a row of a log.
+                "diagnosis": self._diagnoses.get(query_id) if known else None,
                 "answer_length": length if length > MAX_ANSWER else None,
                 "counterfactuals": {name: each for name, each in tried.items() if each is not None},
                 "differences": case_differences(case),
@@ -234,8 +234,6 @@ class AnswerReport:
         rated = {each.criterion.metric: each.how for each in results.criteria}
         found: dict[str, AnswerStatistic] = {}
         for name, column in self._scores.items():
-            if not column:
-                continue
             bounds = TRUTHFULNESS_BOUNDS if name == "truthfulness" else SCORES
             summary = summarize(np.array(list(column.values())), seed=seed, bounds=bounds)
             # 0 is the best of a rate of faults: no mean is too high for it.
@@ -276,13 +274,13 @@ class AnswerReport:
     @cached_property
     def _findings(self) -> list[AnswerFinding]:
         support = self._results.support
-        found = find_faults(
+        found = poison_findings(self._results.poison or ())
+        found += find_faults(
             self._cases,
             quote=not self._config.private,
             skip=list(self._skip),
             further=[contradicted_check(support)] if support and support.flagged else (),
         )
-        found = [*poison_findings(self._results.poison or ()), *found]
         if number := self._results.context_ignored:
             words = f"all {number} questions that were asked again got the same answer from every "
             ignored = AnswerFinding(
@@ -295,11 +293,11 @@ class AnswerReport:
     def _diagnoses(self) -> dict[str, AnswerDiagnosis]:
         """Why answers are wrong, by query id."""
         others = self._results.counterfactuals or {}
-        found = {
-            case.query_id: diagnose(case, others.get(case.query_id, NOT_TRIED))
+        return {
+            case.query_id: found
             for case in self._cases
+            if (found := diagnose(case, others.get(case.query_id, NOT_TRIED)))
         }
-        return {query_id: each for query_id, each in found.items() if each is not None}
 
     def _judge(self) -> JudgeRecord | None:
         results, judge = self._results, self._results.judge
@@ -326,8 +324,11 @@ class AnswerReport:
         )
 
     def _diagnosis(self) -> DiagnosisReport | None:
-        """None if no question is decided, or if a judge was to decide and did not finish."""
-        if not self._results.verdicts:
+        """None if no question is decided, if a judge was to decide and did not finish, and for a
+        log that does not say which contexts were needed.
+        """
+        known = self._config.target or any(case.answerable and case.needed for case in self._cases)
+        if not self._results.verdicts or not known:
             return None
         return summarize_diagnoses(
             self._cases,
@@ -341,11 +342,10 @@ class AnswerReport:
     def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:
         if (found := self._results.counterfactuals) is None:
             return None
-        tried = {name: [getattr(each, name) for each in found.values()] for name in CONTEXT_NAMES}
+        every = found.values()
+        tried = {name: Counter(getattr(each, name) for each in every) for name in CONTEXT_NAMES}
         return {
-            name: CounterfactualCount(
-                asked=sum(each is not None for each in right), right=sum(filter(None, right))
-            )
+            name: CounterfactualCount(asked=right[True] + right[False], right=right[True])
             for name, right in tried.items()
         }
 

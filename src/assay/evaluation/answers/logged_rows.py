@@ -4,7 +4,7 @@ No agent is called: the rows become cases, which are evaluated as those of a run
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ from assay.evaluation.answers.judging import open_judge
 from assay.evaluation.answers.nuggets import nuggets_of_log
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import (
-    Gate,
     check_answer_gate,
     parse_gate,
     require_calibrated,
@@ -160,14 +159,16 @@ async def score_rows(
     progress: Progress = silent,
 ) -> ScoredAnswers:
     """The same over rows that are read already, with the settings of a run for the judge."""
-    gates = [_gate(text, config) for text in config.gates]
+    gates = [parse_gate(text, LOG_TOP_K) for text in config.gates]
+    for gate in gates:
+        if not gate.answers:
+            raise UsageError(f"gate {gate.text!r} is on a ranking; rows of answers have none")
+        require_measured(gate, config, answers=True)
     criteria = read_criteria(Path(config.criteria)) if config.criteria else []
     log = _read(read_logged(rows, columns))
     asked = [case.question for case in log.cases]
     require_calibrated(gates, config, asked)
-    nuggets = None
-    if config.nuggets:
-        nuggets = nuggets_of_log(Path(config.nuggets), log.cases)
+    nuggets = nuggets_of_log(Path(config.nuggets), log.cases) if config.nuggets else None
     documents = {name: each for case in log.cases for name, each in case.documents.items()}
     dataset = Dataset("log", documents, {}, {})
     async with open_judge(config, provider) as judge:
@@ -179,59 +180,23 @@ async def score_rows(
     section = report.section()
     note = "; ".join(filter(None, (section.note, log.note))) or None
     section = section.model_copy(update={"note": note})
-    if not any(case.answerable and case.needed for case in log.cases):
-        section = section.model_copy(update={"diagnosis": None})
     checked = [
         with_calibration(check_answer_gate(gate, section), gate, config, asked) for gate in gates
     ]
     if section.trouble:
         reason = f"not all answers were judged: {section.trouble}"
         checked = [each.failed_because(reason) for each in checked]
-    return ScoredAnswers(section, tuple(log.skipped), tuple(checked), lambda: _rows(report, log))
-
-
-def _rows(report: AnswerReport, log: "_Log") -> Iterator[AnswerRow]:
-    """Without a diagnosis where nobody said which contexts were needed."""
-    for case, row in zip(log.cases, report.rows(), strict=True):
-        undiagnosed = case.answerable and not case.needed
-        yield row.model_copy(update={"diagnosis": None}) if undiagnosed else row
-
-
-def _gate(text: str, config: RunConfig) -> Gate:
-    gate = parse_gate(text, LOG_TOP_K)
-    if not gate.answers:
-        raise UsageError(f"gate {text!r} is on a ranking; rows of answers have none")
-    require_measured(gate, config, answers=True)
-    return gate
+    return ScoredAnswers(section, tuple(log.skipped), tuple(checked), report.rows)
 
 
 @dataclass(frozen=True)
 class _Log:
-    """The rows as cases, and what is known of all of them together."""
+    """The rows as cases; `unknown` are metrics and checks of what no row has, `note` says why."""
 
     cases: list[AnswerCase]
     skipped: list[str]
-    unresolved: int  # rows whose citations no context has
-    has: Mapping[str, bool]
-
-    @property
-    def unknown(self) -> set[str]:
-        """Metrics and checks of what no row has: an application that never cites has no citation
-        precision of 0, but none.
-        """
-        return {name for what, names in _METRICS_OF.items() if not self.has[what] for name in names}
-
-    @property
-    def note(self) -> str:
-        """What was not measured, and why."""
-        missing = [what for what, there in self.has.items() if not there]
-        if not self.unresolved:
-            without = f"no row has {' and '.join(missing)}: the metrics that need them are left out"
-            return without if missing else ""
-        return (
-            f"{self.unresolved} rows cite ids, but their contexts have none: these citations are "
-            'not measured; give contexts as {"id": ..., "text": ...}'
-        )
+    unknown: set[str]
+    note: str
 
 
 def _read(found: Iterable[LoggedAnswer | DataError]) -> _Log:
@@ -252,6 +217,15 @@ def _read(found: Iterable[LoggedAnswer | DataError]) -> _Log:
         "citations": cites or any(case.citations for case in cases),
         "references": any(row.answerable is not None or row.reference for row in rows),
     }
+    # An application that never cites has no citation precision of 0, but none.
+    missing = [what for what, there in has.items() if not there]
+    note = f"no row has {' and '.join(missing)}: the metrics that need them are left out"
+    if unresolved:
+        note = (
+            f"{unresolved} rows cite ids, but their contexts have none: these citations are not "
+            'measured; give contexts as {"id": ..., "text": ...}'
+        )
     if len(skipped) > _SHOWN:
         skipped[_SHOWN:] = [f"and {len(skipped) - _SHOWN:,} more rows"]
-    return _Log(cases, skipped, unresolved, has)
+    unknown = {name for what in missing for name in _METRICS_OF[what]}
+    return _Log(cases, skipped, unknown, note if missing or unresolved else "")
