@@ -65,11 +65,7 @@ def _faithful(case: AnswerCase) -> float:
 
 
 _ALL = [
-    AnswerMetric(
-        "fact_recall",
-        lambda case: bool(case.reference.facts),
-        _fact_recall,
-    ),
+    AnswerMetric("fact_recall", lambda case: bool(case.reference.facts), _fact_recall),
     AnswerMetric("faithfulness", _answerable, _faithful),
     AnswerMetric(
         "answer_relevance",
@@ -111,7 +107,6 @@ _ALL = [
 ]
 
 ANSWER_METRICS: Mapping[str, AnswerMetric] = {metric.name: metric for metric in _ALL}
-
 
 Columns = dict[str, dict[str, float]]
 """By the name of each metric its values by query id: of the questions that it covers."""

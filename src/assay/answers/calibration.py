@@ -284,22 +284,19 @@ def calibration_status(
     """Whether one of the `known` records is about this kind, judge, prompts and data."""
     same = [each for each in known if (each.kind, each.judge) == (kind, judge)]
     fitting = [each for each in same if (each.votes, each.prompts) == (votes, tuple(prompts))]
-    labels = fitting[-1].labels_on(questions) if fitting else 0
-    low = fitting[-1].kappa_low if fitting else None
     if not same:
         why = "there is no calibration of it; make one with assay judge calibrate --out"
     elif not fitting:
         why = "its calibration was made with other prompts or another number of votes"
-    elif labels < MIN_LABELS:
+    elif (labels := (record := fitting[-1]).labels_on(questions)) < MIN_LABELS:
         why = f"only {labels} labels are about this data, at least {MIN_LABELS} are needed"
-    elif low is None or low < MIN_KAPPA:
+    elif (low := record.kappa_low) is None or low < MIN_KAPPA:
         known_low = "unknown" if low is None else f"{low:.2f}"
         why = (
             f"the lower bound of its kappa is {known_low}, at least {MIN_KAPPA} is needed; label "
             "more answers, or choose another model"
         )
     else:
-        record = fitting[-1]
         words = (
             f"the judge {judge} was calibrated on {labels} labels of this data: agreement "
             f"{record.agreement:.2f}, kappa {record.kappa:.2f} (at least {low:.2f})"

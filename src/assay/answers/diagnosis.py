@@ -62,7 +62,8 @@ def has_evidence(case: AnswerCase) -> bool:
 
 def diagnose(case: AnswerCase, others: Counterfactuals = NOT_TRIED) -> AnswerDiagnosis | None:
     """Why an answer is wrong; None for one that is right or undecided."""
-    ended, half, settled = outcome(case), Component.GENERATION, True
+    half: Component | None = Component.GENERATION
+    ended, settled = outcome(case), True
     if ended in (Outcome.RIGHT, Outcome.UNDECIDED):
         return None
     if ended is Outcome.FAILED:
@@ -70,23 +71,18 @@ def diagnose(case: AnswerCase, others: Counterfactuals = NOT_TRIED) -> AnswerDia
     elif not case.answerable:
         failure, why = Failure.SHOULD_HAVE_ABSTAINED, "no document holds an answer"
     elif not case.needed:
+        failure, half, settled = Failure.NO_EXPECTED_IDS, None, False
         why = "no expected ids, so retrieval and generation cannot be told apart"
-        return AnswerDiagnosis(
-            failure=str(Failure.NO_EXPECTED_IDS), half=None, settled=False, why=why
-        )
     elif not has_evidence(case):
         failure, half, settled = Failure.RETRIEVAL_MISSED, Component.RETRIEVAL, False
         why = "a needed document was not retrieved"
         if lacks_part(case):
             why = "the part of a needed document that holds the answer was not shown"
-        if others.gold is not None:
-            settled = True
-            why += ", and "
-            why += (
-                "with it the answer is right" if others.gold else "the answer is wrong even with it"
-            )
-        if others.gold is False:
-            half = Component.BOTH  # fixing one component alone gains nothing
+        if others.gold:
+            settled, why = True, f"{why}, and with it the answer is right"
+        elif others.gold is False:  # fixing one component alone gains nothing
+            half, settled = Component.BOTH, True
+            why += ", and the answer is wrong even with it"
     else:
         failure = Failure.UNUSED
         if ended is Outcome.DECLINED:
@@ -104,7 +100,9 @@ def diagnose(case: AnswerCase, others: Counterfactuals = NOT_TRIED) -> AnswerDia
             why = "right without any document: what was retrieved misleads"
         else:
             settled, why = False, "everything needed was retrieved"
-    return AnswerDiagnosis(failure=str(failure), half=str(half), settled=settled, why=why)
+    return AnswerDiagnosis(
+        failure=failure.value, half=half and half.value, settled=settled, why=why
+    )
 
 
 def summarize_diagnoses(

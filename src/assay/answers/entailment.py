@@ -215,9 +215,7 @@ def measure_support(
             flagged[case.query_id] = low[1]
         progress("reading answers with the model", done, len(cases))
     mean = sum(numbers) / len(numbers) if numbers else 1.0
-    return ModelFaithfulness(
-        model.name, values, flagged, threshold, 1 - (1 - FALSE_ALARMS) ** max(1.0, mean)
-    )
+    return ModelFaithfulness(model.name, values, flagged, threshold, 1 - (1 - FALSE_ALARMS) ** mean)
 
 
 def fit_threshold(model: EntailmentModel, shown: Iterable[Sequence[str]]) -> float | None:

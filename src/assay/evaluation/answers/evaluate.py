@@ -186,8 +186,7 @@ async def _judge_correctness(
     if not results.unfit and unread > sum(e.faithfulness is not None for e in verdicts.values()):
         results = replace(results, unfit="most replies could not be read")
     notes = [f"judged_faithfulness is left out: {results.unfit}"] if results.unfit else []
-    swayed = sum(asked[name].correct is not each.correct for name, each in verdicts.items())
-    if swayed:
+    if swayed := sum(asked[name].correct is not each.correct for name, each in verdicts.items()):
         what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
         notes.append(f"answers undecided: {what} as well")
     yield replace(results, note="; ".join(notes) or None)
