@@ -22,13 +22,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from assay.answers.judge import Judgment, flip_rate
 from assay.data.text_file import Findings, Record, json_lines, plain_file, short_repr, write_file
 from assay.errors import DataError
-from assay.metrics.statistics import (
-    Estimate,
-    cohen_kappa,
-    estimate_mean,
-    finite,
-    weighted_kappa,
-)
+from assay.metrics.statistics import Estimate, cohen_kappa, estimate_mean, finite, weighted_kappa
 from assay.text import normalize, text_hash
 
 MIN_LABELS = 30  # below this many labels the normal approximation is not reliable
@@ -129,9 +123,8 @@ def compare_with_labels(
     values = [value(each) for each in judgments]
     judge = [None if v is None else int(v * top + 0.5) for v in values]
     pairs = list(zip(people, judge, strict=True))
-    decided = [(label, rank) for label, rank in pairs if rank is not None]
     kappa: Kappa = cohen_kappa if top == 1 else weighted_kappa
-    compared: Sequence[tuple[int, int | None]] = pairs if top == 1 else decided
+    compared = [pair for pair in pairs if top == 1 or pair[1] is not None]
     truth, seen = [label / top for label in people], [v or 0.0 for v in values]
     rest = [value(each) for each in unlabeled]
     everything = [*judgments, *unlabeled]
@@ -148,7 +141,7 @@ def compare_with_labels(
         confusion={
             row: {name: counts[label, rank] for rank, name in columns} for label, row in ranks
         },
-        flip_rate=flip_rate([each for each in everything if not each.by_rule]),
+        flip_rate=flip_rate(everything),
         unparseable_votes=sum(each.unreadable for each in everything),
         undecided=sum(v is None for v in (*values, *rest)),
         labels_mean=mean,

@@ -13,12 +13,7 @@ from enum import StrEnum
 from assay.answers.case import AnswerCase
 from assay.answers.differences import case_differences
 from assay.answers.outcome import Outcome, lacks_part, outcome
-from assay.metrics.answer_values import (
-    AnswerDiagnosis,
-    AnswerFinding,
-    DiagnosisReport,
-    Quadrants,
-)
+from assay.metrics.answer_values import AnswerDiagnosis, AnswerFinding, DiagnosisReport, Quadrants
 from assay.metrics.figures import MAX_UNDECIDED
 
 

@@ -13,13 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from assay.answers.statements import (
-    abstained,
-    claims,
-    clearly_abstained,
-    may_decline,
-    statements,
-)
+from assay.answers.statements import abstained, claims, clearly_abstained, may_decline, statements
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt

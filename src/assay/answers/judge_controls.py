@@ -105,11 +105,11 @@ def control_pairs(references: Sequence[tuple[str, str]], number: int) -> list[Co
         pairs.append(ControlPair(question, said, said, True))
         # What another reference says might be right as well, so the least similar one is wrong.
         others = [each for each in _spread(len(usable), _CANDIDATES) if each != place]
-        other = min(others, key=lambda each: _shared(held[each], held[place]), default=None)
-        unlike = other is not None and _shared(held[other], held[place]) <= _UNLIKE
-        wrong = usable[other][1] if other is not None and unlike else UNRELATED
-        if unlike or _shared(frozenset(stems(UNRELATED)), held[place]) <= _UNLIKE:
-            pairs.append(ControlPair(question, wrong, said, False))
+        other = min(others, key=lambda each: _shared(held[each], held[place]))
+        for wrong in (usable[other][1], UNRELATED):
+            if _shared(frozenset(stems(wrong)), held[place]) <= _UNLIKE:
+                pairs.append(ControlPair(question, wrong, said, False))
+                break
     return pairs
 
 

@@ -83,7 +83,7 @@ def measure_results(cases: Sequence[AnswerCase], results: AnswerResults) -> Colu
     columns |= measure_answers(cases)
     if results.support:
         columns["model_faithfulness"] = dict(results.support.values)
-    columns |= poison_columns(results.poison or ())
+    columns |= poison_columns(results.poison)
     columns |= {rated.criterion.metric: rated.values for rated in results.criteria}
     return {name: column for name, column in columns.items() if column}
 
@@ -109,7 +109,7 @@ class AnswerReport:
         self._results = results
         self._dataset = dataset
         self._config = config
-        self._poison = poison_outcomes(results.poison or ())
+        self._poison = poison_outcomes(results.poison)
         measured = measure_results(cases, results)
         self._scores = {name: each for name, each in measured.items() if name not in skip}
 
@@ -274,7 +274,7 @@ class AnswerReport:
     @cached_property
     def _findings(self) -> list[AnswerFinding]:
         support = self._results.support
-        found = poison_findings(self._results.poison or ())
+        found = poison_findings(self._results.poison)
         found += find_faults(
             self._cases,
             quote=not self._config.private,

@@ -71,7 +71,7 @@ class AnswerResults:
     controls: JudgeControls | None = None
     unfit: str | None = None
     criteria: Sequence[RatedCriterion] = ()
-    poison: Sequence[PoisonedAnswer] | None = None
+    poison: Sequence[PoisonedAnswer] = ()
     nuggets: NuggetFindings | None = None
     support: ModelFaithfulness | None = None
 
