@@ -6,7 +6,7 @@ Each answer is compared with its reference: by a judge if there is one, else by 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assay.answers.case import AnswerCase
@@ -49,9 +49,9 @@ from assay.targets.protocol import context_taker
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class AnswerResults:
-    """What judge and counterfactual runs found about the answers.
+    """What judge and counterfactual runs found about the answers; each stage adds its part.
 
     `verdicts` are empty if a judge was to decide and did not finish. `trouble` says why it or the
     counterfactual runs stopped early. `context_ignored` counts the questions that got the same
@@ -67,7 +67,7 @@ class AnswerResults:
     target_lost: bool = False
     note: str | None = None
     context_ignored: int = 0
-    judgments: tuple[Judgment, ...] = ()
+    judgments: Sequence[Judgment] = ()
     controls: JudgeControls | None = None
     unfit: str | None = None
     criteria: Sequence[RatedCriterion] = ()
@@ -111,90 +111,76 @@ async def evaluate_answers(
     the run: what was found before is kept.
     """
     results = AnswerResults(cases, judge=judge) if judge else results_by_rules(cases, nuggets)
-    stages = _stages(results, asker, nuggets, criteria)
-    trouble, lost = None, False
     try:
-        while step := await unless_stopped(anext(stages, None), asker.stop):
-            results = step
+        await unless_stopped(_run_stages(results, asker, nuggets, criteria), asker.stop)
     except BudgetExceeded as error:
-        trouble = str(error)
+        results.trouble = str(error)
     except ProviderError as error:
         # The message may quote what the service said.
-        trouble = f"the judge failed: {error.kind}" if asker.config.private else str(error)
+        private = asker.config.private
+        results.trouble = f"the judge failed: {error.kind}" if private else str(error)
     except UnreliableJudge as error:
-        trouble, results = str(error), replace(results, verdicts={}, note=None)
+        results.trouble, results.verdicts, results.note = str(error), {}, None
     except TargetLost:
-        trouble, lost = "the target became unreachable while questions were asked again", True
-    trouble = trouble or results.trouble
-    if asker.stop.is_set() and trouble is None:
-        trouble = "interrupted before all answers were judged"
-    return replace(results, trouble=trouble, target_lost=lost)
+        results.trouble = "the target became unreachable while questions were asked again"
+        results.target_lost = True
+    if asker.stop.is_set() and results.trouble is None:
+        results.trouble = "interrupted before all answers were judged"
+    return results
 
 
-async def _stages(
+async def _run_stages(
     results: AnswerResults,
     asker: CounterfactualRunner,
     facts: Nuggets | None,
     criteria: Sequence[Criterion],
-) -> AsyncIterator[AnswerResults]:
-    """What is known after each stage; the first that fails ends them."""
+) -> None:
+    """Add what each stage finds to `results`; the first that fails ends them."""
     cases, judge, config, progress = results.cases, results.judge, asker.config, asker.progress
     if asker.agent is not None and config.poison:
-        results = replace(results, poison=await run_poison(cases, asker))
-        yield results
+        results.poison = await run_poison(cases, asker)
     if config.faithfulness:
         model = open_entailment(config.faithfulness)
-        support = await asyncio.to_thread(measure_support, model, cases, progress)
-        results = replace(results, support=support)
-        yield results
+        results.support = await asyncio.to_thread(measure_support, model, cases, progress)
     if judge is not None:
-        async for step in _judge_correctness(results, judge, asker):
-            results = step
-            yield step
+        await _judge_correctness(results, judge, asker)
         if criteria:
-            rated, doubt = await rate_answers(judge, criteria, cases, config, progress)
-            results = replace(results, criteria=rated, trouble=doubt)
-            yield results
+            rated = await rate_answers(judge, criteria, cases, config, progress)
+            results.criteria, results.trouble = rated
         if facts is not None:
-            nuggets = await nuggets_by_judge(judge, cases, facts, asker)
-            results = replace(results, nuggets=nuggets)
-            yield results
+            results.nuggets = await nuggets_by_judge(judge, cases, facts, asker)
     if asker.agent is not None and config.counterfactuals and context_taker(asker.agent):
-        yield await _ask_again(results, judge, asker)
+        await _ask_again(results, judge, asker)
 
 
 async def _judge_correctness(
     results: AnswerResults, judge: Judge, asker: CounterfactualRunner
-) -> AsyncIterator[AnswerResults]:
+) -> None:
     """Controls first, then verdicts, then whether answers talked the judge into them."""
     settings, cases = asker.config.judge_set, results.cases
-    controls = await check_controls(judge, cases, settings.controls)
-    results = replace(results, controls=controls)
-    yield results
-    if controls and controls.failure:
-        raise UnreliableJudge(controls.failure)
+    results.controls = await check_controls(judge, cases, settings.controls)
+    if results.controls and results.controls.failure:
+        raise UnreliableJudge(results.controls.failure)
     support = await check_support(judge, cases, settings.controls)
     asked = await verdicts_by_judge(judge, cases, asker.progress)
-    judgments = tuple(each.judgment for each in asked.values() if each.judgment)
-    results = replace(results, unfit=support.failure if support else None, judgments=judgments)
-    yield results
-    if doubt := unreliable(judgments, max_flips=settings.max_flips):
+    results.unfit = support.failure if support else None
+    results.judgments = [each.judgment for each in asked.values() if each.judgment]
+    if doubt := unreliable(results.judgments, max_flips=settings.max_flips):
         raise UnreliableJudge(doubt)
-    verdicts = await drop_injected_verdicts(judge, cases, asked)
-    results = replace(results, verdicts=verdicts)
+    results.verdicts = verdicts = await drop_injected_verdicts(judge, cases, asked)
     unread = sum(each.unread for each in verdicts.values())
     if not results.unfit and unread > sum(e.faithfulness is not None for e in verdicts.values()):
-        results = replace(results, unfit="most replies could not be read")
+        results.unfit = "most replies could not be read"
     notes = [f"judged_faithfulness is left out: {results.unfit}"] if results.unfit else []
     if swayed := sum(asked[name].correct is not each.correct for name, each in verdicts.items()):
         what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
         notes.append(f"answers undecided: {what} as well")
-    yield replace(results, note="; ".join(notes) or None)
+    results.note = "; ".join(notes) or None
 
 
 async def _ask_again(
     results: AnswerResults, judge: Judge | None, asker: CounterfactualRunner
-) -> AnswerResults:
+) -> None:
     """Every question once more in each kind of context, if that can tell anything."""
     right = {name: each.correct for name, each in results.verdicts.items()}
     found: dict[str, Counterfactuals] = {}
@@ -226,5 +212,6 @@ async def _ask_again(
             before = found.get(case.query_id, NOT_TRIED)
             found[case.query_id] = replace(before, **{_FIELDS[context]: verdict})
     if found and not differs:  # asking again shows nothing
-        return replace(results, context_ignored=len(found))
-    return replace(results, counterfactuals=found)
+        results.context_ignored = len(found)
+    else:
+        results.counterfactuals = found
