@@ -9,19 +9,24 @@ is continued and not started over. Chosen contexts show which half of an agent i
 import asyncio
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from assay.answers.case import AnswerCase
+from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.answers.judge import Judge
+from assay.answers.outcome import correct
 from assay.data.dataset import Dataset, Query
+from assay.evaluation.answers.judging import judge_answer
 from assay.evaluation.calling import retry_policy, run_calls
 from assay.llm.passages import Passage
+from assay.net.gather import gather_for
 from assay.net.retry import CircuitBreaker
 from assay.progress import Progress
 from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25 import Bm25Index, open_bm25
 from assay.targets.chunks import ChunkResolver
 from assay.targets.protocol import Agent, AgentAnswer, context_taker
 
@@ -103,32 +108,60 @@ class Context(StrEnum):
     DISTRACTORS = "distractors"
 
 
-def select_cases(
-    cases: Sequence[AnswerCase], correct: Mapping[str, bool | None], context: Context
-) -> list[AnswerCase]:
-    """The cases to ask again in `context`: those with a wrong answer; without documents all."""
-    askable = [
-        case
-        for case in cases
-        if case.answerable and case.answer is not None and correct.get(case.query_id) is not None
-    ]
-    if context is Context.NONE:  # what the model knows from memory says nothing about retrieval
-        return askable
-    return [case for case in askable if not correct[case.query_id] and case.needed]
+_FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
 
 
-def chosen_context(
-    case: AnswerCase, context: Context, dataset: Dataset, size: int, index: Bm25Index | None = None
-) -> list[Passage]:
-    """The documents to answer `case` from, the same for the same case; `size` is the top_k that
-    the agent usually sees, and distractors are what `index` finds.
+async def ask_again(
+    cases: Sequence[AnswerCase],
+    right: Mapping[str, bool | None],
+    judge: Judge | None,
+    asker: CounterfactualRunner,
+) -> tuple[dict[str, Counterfactuals], bool]:
+    """What each context made of the answers, by query id, and whether it changed any of them.
+
+    Questions with a wrong answer are asked in every context; without documents all are.
     """
-    if context is Context.NONE:
-        return []
+    known = [case for case in cases if case.answerable and case.answer is not None]
+    known = [case for case in known if right.get(case.query_id) is not None]
+    wrong = [case for case in known if not right[case.query_id] and case.needed]
+    found: dict[str, Counterfactuals] = {}
+    differs, size = False, asker.config.top_k
+    for context in Context:
+        # What the model knows from memory says nothing about retrieval.
+        selected = known if context is Context.NONE else wrong
+        index = open_bm25(asker.dataset) if context is Context.DISTRACTORS and selected else None
+        passages = {
+            case.query_id: [] if context is Context.NONE else _passages(case, size, index)
+            for case in selected
+        }
+        words = f"asking again, context: {context}"
+        calls = await asker.answer_from(f"calls-{context}.jsonl", passages, words)
+        answers = {name: call.answer for name, call in calls.items() if call.failure is None}
+        differs |= any(answers.get(case.query_id, case.answer) != case.answer for case in selected)
+        again = [
+            replace(case, answer=answers[case.query_id], verdict=None)
+            for case in selected
+            if case.query_id in answers
+        ]
+        verdicts = [correct(case) for case in again]
+        if judge is not None:
+            what = f"judging, context: {context}"
+            judgments = await gather_for(
+                again, lambda case: judge_answer(judge, case), what, asker.progress
+            )
+            verdicts = [each.verdict if each else None for each in judgments]
+        for case, verdict in zip(again, verdicts, strict=True):
+            before = found.get(case.query_id, NOT_TRIED)
+            found[case.query_id] = replace(before, **{_FIELDS[context]: verdict})
+    return found, differs
+
+
+def _passages(case: AnswerCase, size: int, index: Bm25Index | None) -> list[Passage]:
+    """The needed documents, and with `index` distractors up to `size`; the same for every run."""
     # If the reference names no documents: the judged ones, best grades first.
-    gold = [each for each in case.reference.documents if each in dataset.documents]
+    gold = [each for each in case.reference.documents if each in case.documents]
     if not case.reference.documents:
-        known = [each for each in case.relevant_ids if each in dataset.documents]
+        known = [each for each in case.relevant_ids if each in case.documents]
         gold = sorted(known, key=lambda each: (-case.relevant[each], each))[:size]
     if index is not None:
         helpful, wanted = case.relevant_ids | case.needed, max(size - len(gold), 1)
@@ -136,5 +169,5 @@ def chosen_context(
         gold = [*gold, *[doc_id for doc_id, _ in found if doc_id not in helpful][:wanted]]
         # Shuffled, or the rank would give the gold ones away; seeded by the id, to be repeatable.
         random.Random(case.query_id).shuffle(gold)
-    documents = [dataset.documents[doc_id] for doc_id in gold]
+    documents = [case.documents[doc_id] for doc_id in gold]
     return [Passage(each.id, each.title, each.text) for each in documents]

@@ -7,29 +7,22 @@ Each answer is compared with its reference: by a judge if there is one, else by 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from assay.answers.case import AnswerCase
 from assay.answers.criteria import Criterion
-from assay.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.answers.diagnosis import Counterfactuals
 from assay.answers.entailment import ModelFaithfulness, measure_support, open_entailment
 from assay.answers.judge import Judge, Judgment, UnreliableJudge, unreliable
 from assay.answers.outcome import correct
 from assay.errors import BudgetExceeded, ProviderError
-from assay.evaluation.answers.asking_again import (
-    Context,
-    CounterfactualRunner,
-    TargetLost,
-    chosen_context,
-    select_cases,
-)
+from assay.evaluation.answers.asking_again import CounterfactualRunner, TargetLost, ask_again
 from assay.evaluation.answers.judging import (
     RatedCriterion,
     Verdict,
     check_controls,
     check_support,
     drop_injected_verdicts,
-    judge_answer,
     rate_answers,
     verdicts_by_judge,
 )
@@ -42,11 +35,7 @@ from assay.evaluation.answers.nuggets import (
 from assay.evaluation.answers.poisoning import PoisonedAnswer, run_poison
 from assay.evaluation.calling import unless_stopped
 from assay.metrics.answer_values import JudgeControls
-from assay.net.gather import gather_for
-from assay.search.bm25 import open_bm25
 from assay.targets.protocol import context_taker
-
-_FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
 
 
 @dataclass
@@ -150,7 +139,12 @@ async def _run_stages(
         if facts is not None:
             results.nuggets = await nuggets_by_judge(judge, cases, facts, asker)
     if asker.agent is not None and config.counterfactuals and context_taker(asker.agent):
-        await _ask_again(results, judge, asker)
+        right = {name: each.correct for name, each in results.verdicts.items()}
+        found, differs = await ask_again(cases, right, judge, asker)
+        if found and not differs:  # asking again shows nothing
+            results.context_ignored = len(found)
+        else:
+            results.counterfactuals = found
 
 
 async def _judge_correctness(
@@ -176,42 +170,3 @@ async def _judge_correctness(
         what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
         notes.append(f"answers undecided: {what} as well")
     results.note = "; ".join(notes) or None
-
-
-async def _ask_again(
-    results: AnswerResults, judge: Judge | None, asker: CounterfactualRunner
-) -> None:
-    """Every question once more in each kind of context, if that can tell anything."""
-    right = {name: each.correct for name, each in results.verdicts.items()}
-    found: dict[str, Counterfactuals] = {}
-    differs = False
-    for context in Context:
-        selected = select_cases(results.cases, right, context)
-        index = open_bm25(asker.dataset) if context is Context.DISTRACTORS and selected else None
-        passages = {
-            case.query_id: chosen_context(case, context, asker.dataset, asker.config.top_k, index)
-            for case in selected
-        }
-        words = f"asking again, context: {context}"
-        calls = await asker.answer_from(f"calls-{context}.jsonl", passages, words)
-        answers = {name: call.answer for name, call in calls.items() if call.failure is None}
-        again = [
-            replace(case, answer=answers[case.query_id], verdict=None)
-            for case in selected
-            if case.query_id in answers
-        ]
-        differs |= any(answers.get(case.query_id, case.answer) != case.answer for case in selected)
-        verdicts = [correct(case) for case in again]
-        if judge is not None:
-            what = f"judging, context: {context}"
-            judgments = await gather_for(
-                again, lambda case: judge_answer(judge, case), what, asker.progress
-            )
-            verdicts = [each.verdict if each else None for each in judgments]
-        for case, verdict in zip(again, verdicts, strict=True):
-            before = found.get(case.query_id, NOT_TRIED)
-            found[case.query_id] = replace(before, **{_FIELDS[context]: verdict})
-    if found and not differs:  # asking again shows nothing
-        results.context_ignored = len(found)
-    else:
-        results.counterfactuals = found
