@@ -223,11 +223,6 @@ class CalibrationRecord:
     bias: _Share = 0.0
     created: str = ""
 
-    def labels_on(self, questions: Collection[str]) -> int:
-        """How many of its labels are about these questions."""
-        known = set(map(question_hash, questions))
-        return sum(number for digest, number in self.questions.items() if digest in known)
-
 
 def question_hash(question: str) -> str:
     """The same for a question in other white space and case."""
@@ -275,15 +270,16 @@ def calibration_status(
     questions: Collection[str],
 ) -> CalibrationStatus:
     """Whether one of the `known` records is about this kind, judge, prompts and data."""
+    hashes = set(map(question_hash, questions))
     same = [each for each in known if (each.kind, each.judge) == (kind, judge)]
     fitting = [each for each in same if (each.votes, each.prompts) == (votes, tuple(prompts))]
     if not same:
         why = "there is no calibration of it; make one with assay judge calibrate --out"
     elif not fitting:
         why = "its calibration was made with other prompts or another number of votes"
-    elif (labels := (record := fitting[-1]).labels_on(questions)) < MIN_LABELS:
+    elif (labels := sum(fitting[-1].questions.get(each, 0) for each in hashes)) < MIN_LABELS:
         why = f"only {labels} labels are about this data, at least {MIN_LABELS} are needed"
-    elif (low := record.kappa_low) is None or low < MIN_KAPPA:
+    elif (low := (record := fitting[-1]).kappa_low) is None or low < MIN_KAPPA:
         known_low = "unknown" if low is None else f"{low:.2f}"
         why = (
             f"the lower bound of its kappa is {known_low}, at least {MIN_KAPPA} is needed; label "

@@ -67,22 +67,23 @@ class OnnxEntailment:
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """A row for each (premise, claim): supported, neither, contradicted; each sums to 1."""
+        rows = []
         # One after the other: the lengths differ, and padding costs more than a call.
-        return np.array([self._row(*pair) for pair in pairs], dtype=np.float64).reshape(-1, 3)
-
-    def _row(self, premise: str, claim: str) -> Floats:
-        encoded = self._tokenizer.encode(premise, claim[:_MAX_CLAIM])
-        known = {
-            "input_ids": encoded.ids,
-            "attention_mask": encoded.attention_mask,
-            "token_type_ids": encoded.type_ids,
-        }
-        feed = {name: np.array([known[name]], np.int64) for name in self._inputs}
-        logits = np.asarray(self._session.run(None, feed)[0], np.float64)[0]
-        if logits.shape != (3,):
-            raise SearchError(f"the model {self.name} has {logits.size} classes; it needs three")
-        powers = np.exp(logits - logits.max())
-        return np.asarray((powers / powers.sum())[self._order], np.float64)
+        for premise, claim in pairs:
+            encoded = self._tokenizer.encode(premise, claim[:_MAX_CLAIM])
+            known = {
+                "input_ids": encoded.ids,
+                "attention_mask": encoded.attention_mask,
+                "token_type_ids": encoded.type_ids,
+            }
+            feed = {name: np.array([known[name]], np.int64) for name in self._inputs}
+            logits = np.asarray(self._session.run(None, feed)[0], np.float64)[0]
+            if logits.shape != (3,):
+                found = logits.size
+                raise SearchError(f"the model {self.name} has {found} classes; it needs three")
+            powers = np.exp(logits - logits.max())
+            rows.append((powers / powers.sum())[self._order])
+        return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
 class TorchEntailment:

@@ -17,7 +17,6 @@ from assay.answers.statements import abstained, claims, clearly_abstained, may_d
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.llm.passages import NOT_FOUND
 from assay.llm.prompt import delimited, delimiter_code, load_prompt
-from assay.llm.provider_kinds import Spending
 from assay.llm.providers.provider import LLMProvider, without_thought
 from assay.metrics.answer_values import JudgeCall
 from assay.net.gather import gather
@@ -217,11 +216,6 @@ class Judge:
         return self.provider.name
 
     @property
-    def spending(self) -> Spending | None:
-        """What was asked and what it cost; None for a model of the caller's."""
-        return getattr(self.provider, "spending", None)
-
-    @property
     def prompts(self) -> dict[str, str]:
         """Names and ids of the prompts, for the record of a run."""
         names = (*_WORDINGS[: self.votes // 2], "judge_support")
@@ -324,9 +318,7 @@ def correctness_prompts(votes: int) -> tuple[str, ...]:
 
 
 def correctness_prompt(question: str, answer: str, reference: str, vote: int = 0) -> str:
-    """The public evaluator's question; the reference first in every second vote, and other words
-    in every second pair.
-    """
+    """The public evaluator's question, in the order and the words of a vote."""
     code = delimiter_code(question, answer, reference, str(vote))
     blocks = [
         f"Generated Answer:\n{delimited('answer', code, answer)}",

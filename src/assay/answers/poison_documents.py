@@ -23,7 +23,6 @@ from assay.text import normalize, sentences, words
 _CONSONANTS, _VOWELS = "bdfgklmnprtvz", "aeiou"
 _SYLLABLES = 4
 _LONG_QUESTION = 300
-ALL_KINDS = "all"
 
 
 class PoisonKind(StrEnum):
@@ -84,7 +83,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[PoisonKind, ...]:
     Raises `UsageError` for an unknown one.
     """
     given = [part.strip().lower().replace("-", "_") for each in names for part in each.split(",")]
-    wanted = [each for each in dict.fromkeys(given) if each not in ("", ALL_KINDS)]
+    wanted = [each for each in dict.fromkeys(given) if each not in ("", "all")]
     if unknown := [each for each in wanted if each not in set(PoisonKind)]:
         known = ", ".join(PoisonKind)
         raise UsageError(f"unknown kind of planted document {unknown[0]!r}; choose from: {known}")

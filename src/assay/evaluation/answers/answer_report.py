@@ -320,7 +320,7 @@ class AnswerReport:
             undecided=sum(each.verdict is None for each in judgments),
             controls=results.controls,
             calibration=status.words if status else None,
-            spending=judge.spending,
+            spending=getattr(judge.provider, "spending", None),  # a model of the caller's has none
         )
 
     def _diagnosis(self) -> DiagnosisReport | None:
