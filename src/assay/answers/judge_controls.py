@@ -13,7 +13,7 @@ many of those right gives figures that are too high.
 
 import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from assay.answers.judge import Judgment, quote_unreadable
@@ -142,8 +142,7 @@ def altered_pairs(references: Sequence[tuple[str, str]], number: int) -> list[Co
         [ControlPair(question, text, said, False) for text in near_misses(said, names)]
         for question, said in usable
     ]
-    rounds = max(map(len, made), default=0)
-    every = (each[turn] for turn in range(rounds) for each in made if turn < len(each))
+    every = (pair for turn in zip_longest(*made) for pair in turn if pair is not None)
     return list(islice(every, number))
 
 

@@ -46,15 +46,9 @@ if TYPE_CHECKING:
 _SHOWN = 20  # rows that were refused
 # No ceiling: how many contexts the application asked for is not known.
 LOG_TOP_K = 1000
+# Besides what no report measures without texts, such as faithfulness.
 _METRICS_OF = {
-    "contexts": (
-        "faithfulness",
-        "judged_faithfulness",
-        "model_faithfulness",
-        "context_precision",
-        "context_recall",
-        "nothing-shown",
-    ),
+    "contexts": ("context_precision", "context_recall", "nothing-shown"),
     "citations": ("citation_precision", "citation_recall", "multi_hop_coverage", "cites-nothing"),
     "references": ("abstention", "attempted"),
 }
