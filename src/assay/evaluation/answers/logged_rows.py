@@ -159,41 +159,32 @@ async def score_rows(
             raise UsageError(f"gate {gate.text!r} is on a ranking; rows of answers have none")
         require_measured(gate, config, answers=True)
     criteria = read_criteria(Path(config.criteria)) if config.criteria else []
-    log = _read(read_logged(rows, columns))
-    asked = [case.question for case in log.cases]
+    cases, skipped, unknown, note = _read(read_logged(rows, columns))
+    asked = [case.question for case in cases]
     require_calibrated(gates, config, asked)
-    nuggets = nuggets_of_log(Path(config.nuggets), log.cases) if config.nuggets else None
-    documents = {name: each for case in log.cases for name, each in case.documents.items()}
+    nuggets = nuggets_of_log(Path(config.nuggets), cases) if config.nuggets else None
+    documents = {name: each for case in cases for name, each in case.documents.items()}
     dataset = Dataset("log", documents, {}, {})
     async with open_judge(config, provider) as judge:
         asker = CounterfactualRunner(dataset, config, asyncio.Event(), progress)
-        results = await evaluate_answers(
-            log.cases, judge, asker, nuggets=nuggets, criteria=criteria
-        )
-    report = AnswerReport(log.cases, results, dataset, config, skip=log.unknown)
+        results = await evaluate_answers(cases, judge, asker, nuggets=nuggets, criteria=criteria)
+    report = AnswerReport(cases, results, dataset, config, skip=unknown)
     section = report.section()
-    note = "; ".join(filter(None, (section.note, log.note))) or None
-    section = section.model_copy(update={"note": note})
+    note = "; ".join(filter(None, (section.note, note)))
+    section = section.model_copy(update={"note": note or None})
     checked = [
         with_calibration(check_answer_gate(gate, section), gate, config, asked) for gate in gates
     ]
     if section.trouble:
         reason = f"not all answers were judged: {section.trouble}"
         checked = [each.failed_because(reason) for each in checked]
-    return ScoredAnswers(section, tuple(log.skipped), tuple(checked), report.rows)
+    return ScoredAnswers(section, tuple(skipped), tuple(checked), report.rows)
 
 
-@dataclass(frozen=True)
-class _Log:
-    """The rows as cases; `unknown` are metrics and checks of what no row has, `note` says why."""
-
-    cases: list[AnswerCase]
-    skipped: list[str]
-    unknown: set[str]
-    note: str
-
-
-def _read(found: Iterable[LoggedAnswer | DataError]) -> _Log:
+def _read(
+    found: Iterable[LoggedAnswer | DataError],
+) -> tuple[list[AnswerCase], list[str], set[str], str]:
+    """The cases, the rows that were refused, what cannot be measured of the others, and why."""
     read = list(found)
     skipped = [str(each) for each in read if isinstance(each, DataError)]
     rows = [each for each in read if isinstance(each, LoggedAnswer)]
@@ -222,4 +213,4 @@ def _read(found: Iterable[LoggedAnswer | DataError]) -> _Log:
     if len(skipped) > _SHOWN:
         skipped[_SHOWN:] = [f"and {len(skipped) - _SHOWN:,} more rows"]
     unknown = {name for what in missing for name in _METRICS_OF[what]}
-    return _Log(cases, skipped, unknown, note if missing or unresolved else "")
+    return cases, skipped, unknown, note if missing or unresolved else ""
