@@ -314,7 +314,7 @@ FAULTS = (
         "unsupported",
         said(lambda text: f"{text} See https://plots.example/forms/77."),
     ),
-    _fault("the next question's answer", "other-question", _next_answer),
+    _fault("the next question's answer", "wrong", _next_answer),
     _fault("another sentence of the page", "wrong wrong-value", _page_rest),
     _fault(
         "one text for all",

@@ -141,7 +141,7 @@ def _fault(name: str, named: str, change: Change) -> Fault:
 
 
 RENTAL_FAULTS = (
-    _fault("the answer of the question before", "other-question", _question_before),
+    _fault("the answer of the question before", "wrong", _question_before),
     _fault("a figure of another line", "wrong-value", _next_figure),
     _fault("a figure of another page", "wrong-value", _other_page),
     _fault("invented people", "wrong-value unsupported", _translate(_STRANGERS)),

@@ -71,12 +71,8 @@ class Check:
 
 def check_lists(cases: Sequence[AnswerCase] = ()) -> tuple[tuple[Check, ...], ...]:
     """The three lists for the answers of a run, which some checks compare with each other."""
-    return (_retrieval(cases), _citations(), (*_answer(cases), *plugin_checks()))
-
-
-def plugin_checks() -> list[Check]:
-    """The checks of installed packages, entry points of the group `assay.answer_checks`."""
-    return [load_plugin(entry) for entry in entry_points(group="assay.answer_checks")]
+    installed = [load_plugin(entry) for entry in entry_points(group="assay.answer_checks")]
+    return (_retrieval(cases), _citations(), (*_answer(cases), *installed))
 
 
 def find_faults(
@@ -95,11 +91,8 @@ def find_faults(
     retrieval, citations, answer = check_lists(cases)
     # A call that failed is one fault, that of its answer.
     received = [case for case in cases if case.answer is not None]
-    for checks, of in (
-        (retrieval, received),
-        (citations, received),
-        ((*answer, *further), cases),
-    ):
+    lists = ((retrieval, received), (citations, received), ((*answer, *further), cases))
+    for checks, of in lists:
         hits: dict[str, dict[str, str]] = {check.id: {} for check in checks}
         for case in of:
             for check in checks:
@@ -163,7 +156,11 @@ def _citations() -> tuple[Check, ...]:
     return (
         unsafe("cites-unknown", "cite a document that does not exist", _cites_unknown),
         unsafe("cites-unshown", "cite a document that was not shown", _cites_unshown),
-        unsafe("cites-nothing", "cite nothing", _cites_nothing),
+        unsafe(
+            "cites-nothing",
+            "cite nothing",
+            lambda case: "" if _sees(case) and not case.citations else None,
+        ),
         unsafe("cites-wrong", "are right and cite another document", _cites_wrong, 0.023),
         unsafe("cites-everything", "cite everything that was shown", _cites_everything, 0.034),
     )
@@ -196,7 +193,6 @@ def _answer(cases: Sequence[AnswerCase]) -> tuple[Check, ...]:
             what="unanswerable questions",
         ),
         Check("same-answer", "are the same text", run.same_answer),
-        Check("other-question", "answer another question", run.other_question, 0.01),
         Check("reversed", "say the opposite of their source", _reversed, 0.01),
         Check("wrong-value", "give a wrong value", partial(_differs, _VALUES), 0.038),
         Check("incomplete", "are incomplete although all was shown", _incomplete, 0.01),
@@ -216,9 +212,6 @@ def _twice(found: Iterable[str]) -> str | None:
 
 def _sees(case: AnswerCase) -> bool:
     return bool(case.shown or case.retrieved)
-
-
-# --- Retrieval ------------------------------------------------------------------------------------
 
 
 def _bad_ids(case: AnswerCase) -> str | None:
@@ -243,7 +236,6 @@ def _missed(case: AnswerCase) -> str | None:
     return _first(sorted(case.needed - {*case.seen_ids})) if case.answerable else None
 
 
-# --- Citations ------------------------------------------------------------------------------------
 def _cites_unknown(case: AnswerCase) -> str | None:
     known = case.documents or {*case.seen_ids}
     unknown = [each for each in case.citations if known and each not in known]
@@ -256,10 +248,6 @@ def _cites_unknown(case: AnswerCase) -> str | None:
 def _cites_unshown(case: AnswerCase) -> str | None:
     seen = {*case.seen_ids, *case.retrieved}
     return _first(each for each in case.citations if seen and each not in seen)
-
-
-def _cites_nothing(case: AnswerCase) -> str | None:
-    return "" if _sees(case) and not case.citations else None
 
 
 def _cites_everything(case: AnswerCase) -> str | None:
@@ -275,7 +263,6 @@ def _cites_wrong(case: AnswerCase) -> str | None:
     return _first(sorted({*case.citations} - case.needed)) if missing else None
 
 
-# --- Answer ---------------------------------------------------------------------------------------
 _LEAK = re.compile(
     r"(?im)</?(?:think(?:ing)?|scratchpad|reasoning|system|context|documents?|instructions?)>"
     r"|<\|\w+\|>|\[/?INST\]|^[\W_]{0,5}(?:thought|action|observation|system|assistant|user) ?:"
@@ -437,26 +424,10 @@ class _Run:
         self._boilerplate = {
             line for line, number in lines.items() if number > max(1, 2 / 3 * len(cases))
         }
-        self._references = {
-            case.query_id: content(case.reference.answer) for case in cases if case.reference.answer
-        }
-        self._cases = {case.query_id: case for case in cases}
 
     def same_answer(self, case: AnswerCase) -> str | None:
         wrong = outcome(case).is_wrong and case.said
         return case.said if wrong and self._answers[normalize(case.said)] > 2 else None
-
-    def other_question(self, case: AnswerCase) -> str | None:
-        """A wrong answer with the words and the values of another question's reference."""
-        if not outcome(case).is_wrong or not case.answerable:
-            return None
-        said = content(case.said)
-        for query_id, held in self._references.items():
-            alike = query_id != case.query_id and len(said & held) >= 0.8 * len(said | held) > 0
-            reference = self._cases[query_id].reference.answer or ""
-            if alike and values(reference) <= values(case.said):
-                return f"{query_id}: {case.said}"
-        return None
 
     def unsupported(self, case: AnswerCase) -> str | None:
         """A claim, a clause, a value or a link that nothing known has."""

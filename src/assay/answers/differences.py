@@ -144,7 +144,8 @@ class SentenceIndex:
                 continue
             origin = self._origin(value)
             # A capital that begins a sentence of the sources may not be a name.
-            if value.kind == "name" and origin == _NOWHERE and self._has_words(value.text):
+            named = {*words(value.text)} if value.kind == "name" else {""}
+            if origin == _NOWHERE and any(named <= {*words(text)} for text in self._sources):
                 continue
             kind = "unit" if value.key == free[0].key else value.kind
             yield Difference(kind=kind, said=value.text, expected=free[0].text, origin=origin)
@@ -152,9 +153,6 @@ class SentenceIndex:
     def _origin(self, value: Value) -> str:
         origins = (where for text, where in self._sources.items() if is_in(value, values(text)))
         return next(origins, _NOWHERE)
-
-    def _has_words(self, text: str) -> bool:
-        return any({*words(text)} <= {*words(source)} for source in self._sources)
 
 
 def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:

@@ -275,14 +275,11 @@ def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
     known = {*words(expected), *stems(expected)}
     parts: tuple[list[str], list[str]] = ([], [])
     for sentence in sentences(answer):
-        clauses = _ASIDE.split(PLACE_MARK.sub(" ", sentence))
-        surplus = any(_is_surplus(clause, known) for clause in clauses)
+        surplus = False
+        for clause in _ASIDE.split(PLACE_MARK.sub(" ", sentence)):
+            # "Both are the same" has no other words.
+            said = [word for word in words(clause) if not is_stop(word)] or words(clause)
+            unknown = [word for word in said if word not in known and stem(word) not in known]
+            surplus |= bool(unknown) and 2 * len(unknown) >= len(said)
         parts[0 if surplus else 1].append(sentence)
     return parts
-
-
-def _is_surplus(clause: str, known: Collection[str]) -> bool:
-    # "Both are the same" has no other words.
-    said = [word for word in words(clause) if not is_stop(word)] or words(clause)
-    unknown = [word for word in said if word not in known and stem(word) not in known]
-    return bool(unknown) and 2 * len(unknown) >= len(said)

@@ -10,7 +10,6 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from assay.answers.case import AnswerCase
@@ -100,15 +99,8 @@ class CounterfactualRunner:
         return {call.query_id: call for call in calls if call is not None}
 
 
-class Context(StrEnum):
-    """Which documents an agent has to answer from."""
-
-    GOLD = "gold"
-    NONE = "none"
-    DISTRACTORS = "distractors"
-
-
-_FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
+# Which documents an agent has to answer from, and the fields of `Counterfactuals`.
+_CONTEXTS = {"gold": "gold", "none": "no_context", "distractors": "distractors"}
 
 
 async def ask_again(
@@ -126,12 +118,12 @@ async def ask_again(
     wrong = [case for case in known if not right[case.query_id] and case.needed]
     found: dict[str, Counterfactuals] = {}
     differs, size = False, asker.config.top_k
-    for context in Context:
+    for context, field in _CONTEXTS.items():
         # What the model knows from memory says nothing about retrieval.
-        selected = known if context is Context.NONE else wrong
-        index = open_bm25(asker.dataset) if context is Context.DISTRACTORS and selected else None
+        selected = known if context == "none" else wrong
+        index = open_bm25(asker.dataset) if context == "distractors" and selected else None
         passages = {
-            case.query_id: [] if context is Context.NONE else _passages(case, size, index)
+            case.query_id: [] if context == "none" else _passages(case, size, index)
             for case in selected
         }
         words = f"asking again, context: {context}"
@@ -152,7 +144,7 @@ async def ask_again(
             verdicts = [each.verdict if each else None for each in judgments]
         for case, verdict in zip(again, verdicts, strict=True):
             before = found.get(case.query_id, NOT_TRIED)
-            found[case.query_id] = replace(before, **{_FIELDS[context]: verdict})
+            found[case.query_id] = replace(before, **{field: verdict})
     return found, differs
 
 
