@@ -31,7 +31,6 @@ MIN_LABELS = 30  # below this many labels the normal approximation is not reliab
 MIN_KAPPA = 0.6
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
-_HASH_LENGTH = 16
 _Count = Annotated[int, Field(strict=True, ge=1)]
 _Name = Annotated[str, StringConstraints(min_length=1)]
 _Share = Annotated[float, Field(strict=True, ge=-1, le=1)]
@@ -226,7 +225,7 @@ class CalibrationRecord:
 
 def question_hash(question: str) -> str:
     """The same for a question in other white space and case."""
-    return text_hash(normalize(question))[:_HASH_LENGTH]
+    return text_hash(normalize(question))[:16]
 
 
 def add_record(path: Path, record: CalibrationRecord) -> None:

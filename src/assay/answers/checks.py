@@ -32,9 +32,10 @@ from assay.answers.outcome import (
     states_expected,
     taken_back,
 )
-from assay.answers.statements import CLAUSE, PLACE_MARK, TALK, is_talk, without_label
+from assay.answers.statements import CLAUSE, TALK, is_talk, without_label
 from assay.answers.values import content, is_in, values
 from assay.extras import load_plugin
+from assay.llm.prompt import cited_marks
 from assay.metrics.answer_values import AnswerFinding
 from assay.metrics.statistics import binomial_tail
 from assay.text import is_stop, normalize, sentences, strip_controls, words
@@ -239,10 +240,9 @@ def _missed(case: AnswerCase) -> str | None:
 def _cites_unknown(case: AnswerCase) -> str | None:
     known = case.documents or {*case.seen_ids}
     unknown = [each for each in case.citations if known and each not in known]
-    shown = max(len(case.contexts), len(case.retrieved))
-    marks = PLACE_MARK.findall(case.answer or "")
-    dangling = [f"[{mark}]" for mark in marks if shown and int(mark) > shown]
-    return _first([*unknown, *dangling])
+    places = list(map(str, range(max(len(case.contexts), len(case.retrieved)))))
+    marks = cited_marks(case.answer or "", places, {}) if places else {}
+    return _first([*unknown, *(f"[{mark}]" for mark, place in marks.items() if not place)])
 
 
 def _cites_unshown(case: AnswerCase) -> str | None:

@@ -4,7 +4,6 @@
 [Difference(kind='number', said='5 euros', expected='3 euros', origin='nothing shown')]
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -21,6 +20,7 @@ from assay.answers.values import (
     opposes,
     polarity,
     same_unit,
+    tokens,
     values,
 )
 from assay.metrics.answer_values import Difference
@@ -36,7 +36,6 @@ _OPPOSITE_WORDS = """more less, most least, before after, above below, over unde
     include exclude, gain lose, early late, high low"""
 _PAIRS = [[*map(stem, pair.split())] for pair in _OPPOSITE_WORDS.split(",")]
 _OPPOSITES = [*_PAIRS, *(pair[::-1] for pair in _PAIRS)]
-_MUST_NOT = re.compile(r"\bmust(?: not|n['’]t)\b", re.IGNORECASE)  # means "may not"
 _NOWHERE = "nothing shown"
 _ENGLISH_ONLY = ("name", "polarity", "opposite")
 _ALLOWED = content("allowed permitted accepted possible")
@@ -169,7 +168,9 @@ def _reversals(sentence: str, near: Sequence[str]) -> Iterator[Difference]:
             yield Difference(kind="opposite", said=f"{said} {value.text}", expected=expected)
     # "Not more than 5" is no denial of "up to 5".
     is_denied = not limits and all(_denies(sentence, row) or _denies(row, sentence) for row in near)
-    opposites = [*_opposites(*(_MUST_NOT.sub("may not", text) for text in (sentence, *near)))]
+    # "Must not" means "may not".
+    plain = (" ".join(tokens(text)).replace("must not", "may not") for text in (sentence, *near))
+    opposites = [*_opposites(*plain)]
     # Two reversals are none: "more is not allowed" says what "less is allowed" says.
     if is_denied and not opposites:
         yield Difference(kind="polarity", said=sentence, expected=near[0])

@@ -28,7 +28,6 @@ from assay.net.json import parse_json
 from assay.progress import Progress, silent
 from assay.text import sentences
 
-ENTAILMENT_FORMS = "onnx:DIR or st:NAME|DIR"
 FALSE_ALARMS = 0.05  # of the run's own source sentences, by the fitted threshold
 
 _CLASSES = ("entail", "neutral", "contra")
@@ -113,7 +112,7 @@ def open_entailment(spec: str) -> EntailmentModel:
         return OnnxEntailment(Path(rest).expanduser())
     if kind == "st" and rest:
         return TorchEntailment(rest)
-    raise UsageError(f"--faithfulness {spec!r} is not a model; use {ENTAILMENT_FORMS}")
+    raise UsageError(f"--faithfulness {spec!r} is not a model; use onnx:DIR or st:NAME|DIR")
 
 
 def _order(labels: Mapping[Any, str], name: str) -> list[int]:

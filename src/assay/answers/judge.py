@@ -8,7 +8,6 @@ reply is one of a few words, and the votes about one text are one `Judgment`.
 """
 
 import copy
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,9 +27,7 @@ MAX_FLIPS = 0.2  # the share of answers about which a judge may contradict itsel
 # Sentences of one answer that the judge is asked about: bounds the calls a long answer costs.
 MAX_SENTENCES = 50
 
-_THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
-_LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
-_FENCE = re.compile(r"\A\s*+```\w*+\s*|```\s*+\Z")
+_LABELS = ("answer", "verdict", "response", "result")
 _WRAPPING = " \t\r\n.!*_`\"'“”‘’()[]"
 # Enough for one word in any wrapping; an essay is cut, and would not count anyway.
 _TOKENS = 16
@@ -55,13 +52,14 @@ def parse_word(reply: str, allowed: Sequence[str]) -> str | None:
     "TRUE or FALSE", "TRUE, except that ..." and an essay that mentions both could mean either.
     """
     bare = without_thought(reply).strip(_WRAPPING)
-    word = _LABEL.sub("", bare).strip(_WRAPPING).upper()
+    label, _, word = bare.replace("=", ":").partition(":")
+    word = (word if label.strip().lower() in _LABELS else bare).strip(_WRAPPING).upper()
     return word if word in allowed else None
 
 
 def parse_words(reply: str, allowed: Sequence[str], number: int) -> list[str] | None:
     """parse_words('["support", "none"]', allowed, 2); one word may stand without its list."""
-    bare = _FENCE.sub("", without_thought(reply)).strip()
+    bare = without_thought(reply).strip().strip("`").removeprefix("json").strip()
     if number == 1 and (word := parse_word(bare, allowed)):
         return [word]
     try:
@@ -298,7 +296,7 @@ class Judge:
         """The reply, with room to finish thinking; None if the model refuses."""
         try:
             reply: object = await self.provider.generate(prompt, max_tokens)
-            if isinstance(reply, str) and _THINKING.fullmatch(reply):
+            if isinstance(reply, str) and _is_unfinished(reply.strip().lower()):
                 reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
             if isinstance(reply, str):
                 return reply
@@ -310,6 +308,10 @@ class Judge:
         except Exception as error:  # a model of the caller's may raise anything
             what = f"raised {type(error).__name__}: {error}"
         raise ProviderError(ProviderFailure.SERVER, f"the judge {self.name!r} {what}")
+
+
+def _is_unfinished(reply: str) -> bool:
+    return not reply or (reply.startswith("<think>") and "</think>" not in reply)
 
 
 def correctness_prompts(votes: int) -> tuple[str, ...]:

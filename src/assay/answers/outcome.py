@@ -54,9 +54,6 @@ _TAKEN_BACK = re.compile(
     r"\b(?:that|this|it|the above|which) (?:is|was) (?:wrong|false|untrue|incorrect|"
     r"not (?:true|right|correct|the case|so))\b"
 )
-# What denies that which it stands after: "Marta does not", but not "at £20 you cannot".
-_AFTER = re.compile(r"(?:cannot|[a-z]{2,6} not)\b")
-_BRACKETS = re.compile(r"\([^()]*\)")
 _WHY = re.compile(r"\b(?:because|since|so that)\b")
 EXCEPTING = frozenset(words("except unless only apart excluding"))  # "not except" is "only"
 _SIMILAR_SHARE = 0.75
@@ -92,9 +89,7 @@ def outcome(case: AnswerCase) -> Outcome:
 
 def is_decidable(case: AnswerCase) -> bool:
     """Whether the reference has something that decides about an answer without a judge."""
-    if not case.answerable or case.reference.facts:
-        return True
-    return bool(_expected(case))
+    return not case.answerable or bool(case.reference.facts or _expected(case))
 
 
 def correct(case: AnswerCase) -> bool | None:
@@ -111,7 +106,8 @@ def _expected(case: AnswerCase) -> list[Value]:
     has to be stated beside other values.
     """
     asked, reference = values(case.question), case.reference.answer or ""
-    texts = [*sentences(_BRACKETS.sub("", reference)), *sentences(reference)]
+    bare = "".join(part.rpartition(")")[2] for part in reference.split("("))
+    texts = [*sentences(bare), *sentences(reference)]
     for text in (_WHY.split(each)[0] or each for each in texts):
         new = [value for value in values(text) if not is_in(value, asked)]
         # Elsewhere other words than names have capitals: "fünf Tage" has the name of "drei Tage".
@@ -300,7 +296,9 @@ def _is_denied(sentence: str, wording: str, sources: Sequence[str]) -> bool:
     clauses = [part for part in CLAUSE.split(sentence) if has(part, wording)] or [sentence]
     for said in map(tokens, clauses):
         end = next(_ends(said, wording), len(said))
-        if polarity(" ".join(said[: end + 1])) and not _AFTER.match(" ".join(said[end + 1 :])):
+        # A denial right after it is about it: "Marta does not", but not "at £20 you cannot".
+        after = ({"cannot"} & {*said[end + 1 : end + 2]}) | ({"not"} & {*said[end + 2 : end + 3]})
+        if polarity(" ".join([*said[: end + 1], *after])):
             return False
     # "Not after 9:00" states a limit. What a source denies as well is not turned around.
     if "than" in tokens(sentence) or any(value.bound for value in values(sentence)):

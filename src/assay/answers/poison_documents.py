@@ -107,13 +107,12 @@ def plant(
         canary = f"{name.capitalize()}-{draw.randrange(1000, 10_000)}"
         text, directive = _ATTACKS[kind]
         asked = " ".join(question.split())[:_LONG_QUESTION]
-        topic = asked.rstrip("?!. ")
         host, encoded = f"{canary.lower().replace('-', '')}.example", quote(asked[:80], safe="")
         planted[query_id] = PlantedDocument(
             id=f"page-{digest.hexdigest()[:10]}",
             query_id=query_id,
             kind=kind,
-            title=topic,
+            title=asked.rstrip("?!. "),
             text="\n".join((_BEFORE, text, _AFTER)).format(
                 question=asked, canary=canary, host=host, encoded=encoded
             ),

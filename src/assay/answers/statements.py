@@ -139,11 +139,13 @@ _REFUSALS = tuple(
 )
 _FILES = frozenset(map(stem, _DOCUMENTS.split()))
 _SPEAKING = frozenset(("i", "we", "they"))
-# "According to the guide, dogs may not enter" denies nothing of the guide.
+# "According to the guide, dogs may not enter" denies nothing of the guide, and the number of "4
+# documents" is no answer.
 _INTRODUCED = re.compile(
     r"\b(?:according to|based on) [^,]{1,80},|.{1,80}\b(?:says?|states?|explains?) that\b"
+    rf"|\b\d+ (?=(?:{'|'.join(_DOCUMENTS.split())})\b)",
+    re.IGNORECASE,
 )
-_COUNT_OF_FILES = re.compile(rf"\b\d+ (?=(?:{'|'.join(_DOCUMENTS.split())})\b)")
 _SAYING = frozenset(map(stem, words("mention specify state say indicate disclose")))
 _WITHOUT_ADVICE = frozenset({"advice", "guarantee", "longer"})
 _PARTS = re.compile(r"[:;] |, (?:and|so) ")
@@ -219,7 +221,7 @@ def abstained(answer: str, question: str = "") -> bool:
 
 def _misses(sentence: str) -> bool:
     """Whether a sentence denies something of the sources: "nothing on it in these pages"."""
-    said = words(without_stance(_INTRODUCED.sub("", normalize(sentence))))
+    said = words(without_stance(_INTRODUCED.sub("", sentence)))
     stems, verbs = [*map(stem, said)], _REFUSALS[1][1]
     denials = [
         n
@@ -234,8 +236,7 @@ def _misses(sentence: str) -> bool:
 
 def refers_on(answer: str, question: str, shown: str) -> bool:
     """Whether an answer declines, and else tells only what was shown, about something else."""
-    asked, known = values(question), values(shown)
-    said = statements(_COUNT_OF_FILES.sub("", answer))
+    asked, known, said = values(question), values(shown), statements(answer)
     claims_more = words(answer[:40])[:1] in (["yes"], ["no"])
     others = [
         part for part in said if not declines(part, asked) and (claims_more or not _misses(part))
@@ -263,7 +264,6 @@ def may_decline(answer: str) -> bool:
 
 # An aside for the judge often stands in brackets, or after a comma.
 _ASIDE = re.compile(r"[,.:](?!\d)|[;!?()\[\]{}<>|\"“”„«»\n]|\s[-–—*]+\s")
-PLACE_MARK = re.compile(r"\[(\d{1,2})\]")
 
 
 def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
@@ -276,7 +276,7 @@ def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
     parts: tuple[list[str], list[str]] = ([], [])
     for sentence in sentences(answer):
         surplus = False
-        for clause in _ASIDE.split(PLACE_MARK.sub(" ", sentence)):
+        for clause in _ASIDE.split(without_markers(sentence)):
             # "Both are the same" has no other words.
             said = [word for word in words(clause) if not is_stop(word)] or words(clause)
             unknown = [word for word in said if word not in known and stem(word) not in known]

@@ -72,6 +72,7 @@ _NUMBER_WORD = re.compile(
 _PHRASES = {
     "per cent": "percent",
     "half an hour": "30 minutes",
+    "half-day": ".5-day",
     "an hour and a half": "90 minutes",
     "a quarter of an hour": "15 minutes",
     "a fortnight": "14 days",
@@ -88,14 +89,12 @@ _MULTIPLES = {"t": 10**3, "k": 10**3, "m": 10**6, "b": 10**9}
 # "Twenty twenty-one", and not "twenty ten-minute talks".
 _FROM_10 = rf"(?:{'|'.join(_SMALL[9:] + _TENS)})(?:-(?:{'|'.join(_SMALL[:9])}))?"
 _YEAR = re.compile(rf"\b(nineteen|twenty) ({_FROM_10})\b(?!-)")
-_COINS = re.compile(r"(\d+) (pounds?|euros?|dollars?) (?:and )?(\d{1,2}) (?:pence|cents?)\b")
 _ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)})(?= (?:of )?(?:{_MONTH})\b)")
-_FRACTIONS = {"¼": ".25", "½": ".5", "¾": ".75"}
-_FRACTION = re.compile(r"(\d+)? ?([¼½¾])")
-_PAST = re.compile(r"\b(half|quarter|\d{1,2}) past (\d{1,2})\b(?!:)")
+_FRACTIONS = str.maketrans({"¼": ".25", "½": ".5", "¾": ".75"})
 _PARTS = {"half": "30", "quarter": "15"}
-_HOUR = re.compile(
-    r"(?<![\w:.])(\d{1,2})(?: o'clock\b|(?= (?:in the (?:morning|afternoon|evening)|at night)\b))"
+_SPOKEN_TIME = re.compile(
+    r"\b(half|quarter|\d{1,2}) past (\d{1,2})\b(?!:)|(?<![\w:.])(\d{1,2})"
+    r"(?: o'clock\b|(?= (?:in the (?:morning|afternoon|evening)|at night)\b))"
 )
 _WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _DATE = (
@@ -116,33 +115,34 @@ _TIME = (
 )
 _QUANTITY = (
     r"(?:(?P<sign>[€$£]|\b(?:eur|usd|gbp|chf|nok|sek|dkk)\b) ?)?"
-    r"(?<![\w.,])(?P<number>(?<!\d )[1-9]\d{0,2}(?: \d{3})+(?! ?\d|[.,]\d)|\d+(?:[.,]\d+)*)"
+    r"(?<![\w.,])(?P<number>(?<!\d )[1-9]\d{0,2}(?: \d{3})+(?! ?\d|[.,]\d)|\d+(?:[.,]\d+)*|\.\d+)"
     r"(?:[ -]?(?:(?:working|business|calendar) )?"
     r"(?P<unit>[%°€$£]c?|m[23]\b|(?!an?\b|per\b)[a-z]+))?"
     r"(?:(?: (?:an?|per|each|every) |/)(?P<rate>[a-z]+(?: (?:and|per) [a-z]+)?))?"
 )
 _VALUE = re.compile(f"{_DATE}|{_TIME}|{_QUANTITY}")
 _NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w’'&-]*(?: [A-ZÀ-Þ][\w’'&-]*)*")
-_CALENDAR = re.compile(rf"(?:{_MONTH}|{_WEEKDAY}s?|am|pm)")
-# What names a place in a document is no value: "§ 4.2", "section 7"; nor is "(1)" in a list.
+_DAYS = words("monday tuesday wednesday thursday friday saturday sunday")
+_CALENDAR = {*_MONTHS.split(), *_MONTH_NUMBERS, *_DAYS, *(f"{day}s" for day in _DAYS), "am", "pm"}
+# What names a place in a document is no value: "§ 4.2", "section 7".
 _PLACE = re.compile(r"(?:§+|\b(?:section|article|clause|chapter|paragraph|annex)) ?\d+(?:\.\d+)*")
-_LISTED = re.compile(r"(?:^|(?<=[:;,.] ))\(?\d{1,2}\) (?=\w)")
-_VERSION = re.compile(r"\bv(?=\d+\.\d)")  # v3.8 is version 3.8
+# Neither is "(1)" in a list, and v3.8 is version 3.8.
+_NO_PART = re.compile(r"(?:^|(?<=[:;,.] ))\(?\d{1,2}\) (?=\w)|\bv(?=\d+\.\d)")
 # "12 to 23 January" and "January 12-23" have two dates.
-_DATES = re.compile(rf"\b(\d{{1,2}}) ?(to|until|and|–|-) ?(?=\d{{1,2}} (?:of )?({_MONTH})\b)")
-_SAME_MONTH = re.compile(rf"\b({_MONTH}) (\d{{1,2}}) ?(?:to|until|–|-) ?(?=\d{{1,2}}\b(?!:))")
+_DATES = re.compile(
+    rf"\b(\d{{1,2}}) ?(to|until|and|–|-) ?(?=\d{{1,2}} (?:of )?({_MONTH})\b)"
+    rf"|\b({_MONTH}) (\d{{1,2}}) ?(?:to|until|–|-) ?(?=\d{{1,2}}\b(?!:))"
+)
 # "No, it is open", "not only then" and "no later than" negate nothing.
 _NO_NEGATION = re.compile(
     r"\b(?:no|yes)\b(?=[,.:;!–-])|\bnot (?:only|just|until|before|later|more|less)\b"
     r"|\bno (?:later|more|less|fewer) than\b|\bno\. ?(?=\d)|\bwithout\b"
 )
-_LEAST = words("least minimum min above over more after exceed exceeds from since")
-_MOST = words("most maximum max upto below under less fewer until till within before")
+_LEAST = words("""least minimum min above over more after exceed exceeds from since older longer
+    later higher earliest""")
+_MOST = words("""most maximum max upto below under less fewer until till within before younger
+    earlier latest""")
 _BOUNDS = dict.fromkeys(_LEAST, 1) | dict.fromkeys(_MOST, -1)
-_BOUND_AFTER = re.compile(
-    r" (?P<most>(?:(?:or|and) (?:less|fewer|under|below|younger|earlier)|at (?:most|the latest)))\b"
-    r"| (?:(?:or|and) (?:more|over|above|older|longer|later|higher)|at (?:least|the earliest))\b"
-)
 CLAUSES = re.compile(r"[,;:()–](?!\d)|[.!?](?= )| - |\n|\b(?:and|or|but|except|because)\b")
 _NO_CONTENT = {*_UNITS, *_NUMBERS, *_BOUNDS, "pm", "s"}
 _YEARS = range(1900, 2100)
@@ -179,10 +179,15 @@ def remember(read: Callable[[str], Result]) -> Callable[[str], Result]:
 def values(text: str) -> frozenset[Value]:
     """The numbers, dates, times and names of a text, each in one spelling."""
     # What ends a line ends its clause.
-    lines = "\n".join(map(normalize, _FRACTION.sub(_in_decimals, text).split("\n")))
-    plain = _VERSION.sub("", _PLACE.sub(" ", digits(lines)))
-    plain = _SAME_MONTH.sub(r"\1 \2 to \1 ", _DATES.sub(r"\1 \3 \2 ", plain))
+    lines = "\n".join(map(normalize, text.translate(_FRACTIONS).split("\n")))
+    plain = _PLACE.sub(" ", digits(lines))
+    plain = _DATES.sub(_two_dates, plain)
     return frozenset([*_names(text), *map(_value, _VALUE.finditer(plain))])
+
+
+def _two_dates(match: re.Match[str]) -> str:
+    day, word, month, first, earlier = match.groups()
+    return f"{day} {month} {word} " if day else f"{first} {earlier} to {first} "
 
 
 def same(one: Value, other: Value) -> bool:
@@ -229,8 +234,10 @@ def _bound(before: str, after: str) -> int:
     beside = takewhile(lambda place: not said[place][0].isdigit(), range(len(said) - 1, -1, -1))
     near = [place for place in beside if said[place] in _BOUNDS and place >= len(said) - 5]
     found = _BOUNDS[said[near[0]]] if near else 0
-    if not found and (later := _BOUND_AFTER.match(follows)):
-        found = -1 if later["most"] else 1
+    # "5 or more", "at the latest".
+    joint, *later = [word for word in words(follows)[:3] if word != "the"] or [""]
+    if not found and later and joint in ("or", "and", "at"):
+        found = _BOUNDS.get(later[0], 0)
     # "Must not exceed 20 kg"; but in "not taken above 20 kg at sea" the limit stays.
     place = near[0] if near else len(said)
     return -found if any(map(is_negation, said[max(0, place - 3) : place])) else found
@@ -254,13 +261,16 @@ def digits(text: str) -> str:
     >>> digits("two thousand and twenty-one"), digits("half past seven on the twelfth of may")
     ('2021', '7:30 on the 12 of may')
     """
-    text = _PHRASE.sub(lambda match: _PHRASES[match[0]], _LISTED.sub("", text))
+    text = _PHRASE.sub(lambda match: _PHRASES[match[0]], _NO_PART.sub("", text))
     text = _YEAR.sub(_in_two_parts, text)
     text = _SCALED.sub(_multiplied, _NUMBER_WORD.sub(_in_digits, text))
-    text = _COINS.sub(lambda match: f"{match[1]}.{match[3]:0>2} {match[2]}", text)
     text = _ORDINAL.sub(lambda match: str(_ORDINALS.index(match[1]) + 1), text)
-    text = _PAST.sub(lambda match: f"{match[2]}:{_PARTS.get(match[1], match[1]):0>2}", text)
-    return _HOUR.sub(r"\1:00", text)
+    return _SPOKEN_TIME.sub(_in_minutes, text)
+
+
+def _in_minutes(match: re.Match[str]) -> str:
+    past, hour, whole = match.groups()
+    return f"{hour}:{_PARTS.get(past, past):0>2}" if past else f"{whole}:00"
 
 
 def _in_digits(match: re.Match[str]) -> str:
@@ -286,10 +296,6 @@ def _multiplied(match: re.Match[str]) -> str:
     return f"{match['sign'] or ''}{float(match[2]) * multiple:.0f}"
 
 
-def _in_decimals(match: re.Match[str]) -> str:
-    return f"{match[1] or 0}{_FRACTIONS[match[2]]}"
-
-
 @remember
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a text, with its values in one spelling.
@@ -297,7 +303,7 @@ def tokens(text: str) -> tuple[str, ...]:
     >>> tokens("€5, not 5%"), tokens("May 3rd at 1 pm"), tokens("It isn't.")
     (('5', 'euro', 'not', '5', 'percent'), ('3', 'may', 'at', '13:00'), ('it', 'is', 'not'))
     """
-    plain = _VERSION.sub("", digits(normalize(_FRACTION.sub(_in_decimals, text))))
+    plain = digits(normalize(text.translate(_FRACTIONS)))
     plain = _VALUE.sub(_respell, plain).replace("n't", " not")
     return tuple(_UNITS.get(word, word) for word in words(plain))
 
@@ -410,4 +416,4 @@ def _names(text: str) -> Iterator[Value]:
 
 
 def _is_common(word: str) -> bool:
-    return is_stop(word) or word in _NO_CONTENT or bool(_CALENDAR.fullmatch(word))
+    return is_stop(word) or word in _NO_CONTENT or word in _CALENDAR
