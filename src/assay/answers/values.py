@@ -82,7 +82,7 @@ _PHRASES = {
 _PHRASE = re.compile(rf"\b(?:{'|'.join(_PHRASES)})\b")
 # "1.5 million", "£5m"; "5 m" are metres.
 _SCALED = re.compile(
-    r"(?P<sign>[€$£])?(\d+(?:\.\d+)?)(?: ?(?P<word>thousand|million|billion)"
+    r"(?P<sign>[€$£])?(?<!\d)(\d++(?:\.\d++)?)(?: ?(?P<word>thousand|million|billion)"
     r"|(?(sign) ?(?P<letter>k|m|bn)|(?!)))\b"
 )
 _MULTIPLES = {"t": 10**3, "k": 10**3, "m": 10**6, "b": 10**9}

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from assay.errors import UsageError
 from assay.extras import find_plugin
 from assay.llm.passages import EXTRACTIVE
@@ -55,19 +53,3 @@ def split_provider(spec: str) -> tuple[ProviderKind | None, str]:
         return ProviderKind(f"{name}:MODEL", plugin.value), rest
     shown = name if "@" in spec else spec  # what precedes an @ may be a password
     raise UsageError(f"unknown provider {shown[:80]!r}; choose one of {PROVIDER_FORMS}")
-
-
-class Spending(BaseModel):
-    """Calls, tokens and cost in US dollars; `cached` replies cost nothing.
-
-    `cost` is None if the model's price is not known. Tokens that a service did not count are
-    those that were reserved for the call.
-    """
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
-
-    calls: int
-    cached: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from assay.llm.provider_kinds import Spending
+from assay.llm.spending import Spending
 from assay.metrics.answer_values import (
     AnswerFinding,
     DiagnosisReport,

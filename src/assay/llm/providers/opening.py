@@ -18,7 +18,7 @@ import orjson
 
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure, UsageError
-from assay.llm.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, Spending, split_provider
+from assay.llm.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
 from assay.llm.providers.provider import (
     PRICES_VARIABLE,
     Completion,
@@ -29,6 +29,7 @@ from assay.llm.providers.provider import (
     setting,
     without_thought,
 )
+from assay.llm.spending import Spending
 from assay.net.outbound import is_loopback
 from assay.net.redact import reveal
 from assay.net.retry import RetryPolicy
