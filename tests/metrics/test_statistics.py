@@ -12,12 +12,15 @@ from assay.metrics.statistics import (
     PairedResult,
     SampleSummary,
     below,
+    binomial_tail,
     bounded_means,
+    cohen_kappa,
     compare_paired,
     compare_strata,
     holm,
     min_queries,
     queries_needed,
+    rank_ranges,
     student_t,
     summarize,
     summarize_strata,
@@ -232,3 +235,27 @@ def test_one_unseen_query_is_added_to_every_resample() -> None:
     low, high = bounded_means(values, 7_001)
     assert low == pytest.approx(weights @ values / (weights.sum(axis=1) + unseen), rel=1e-12)
     assert high == pytest.approx(low + unseen / (weights.sum(axis=1) + unseen), rel=1e-12)
+
+
+def test_a_rank_range_counts_who_is_surely_better_and_surely_worse() -> None:
+    """A chain of small steps: the middle overlaps with both ends, which do not overlap."""
+    scores = [[{str(n): float(n < right) for n in range(30)}] for right in (30, 26, 22)]
+    assert rank_ranges(scores) == ["1–2", "1–3", "2–3"]
+    assert rank_ranges(scores[:1]) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("hits", "of", "rate", "tail"),
+    [(0, 3, 0.5, 1.0), (1, 3, 0.5, 0.875), (3, 3, 0.5, 0.125), (2, 24, 0.02, 0.0826), (1, 9, 0, 0)],
+)
+def test_hits_that_a_rate_explains(hits: int, of: int, rate: float, tail: float) -> None:
+    assert binomial_tail(hits, of, rate) == pytest.approx(tail, abs=1e-4)
+
+
+def test_agreement_is_beyond_chance() -> None:
+    assert cohen_kappa([1, 1, 0, 0], [1, 0, 0, 0]) == pytest.approx(0.5)
+    assert cohen_kappa([1, 1], [1, 1]) is None
+
+
+def test_runs_without_a_shared_query_have_no_difference() -> None:
+    assert compare_paired([], []) == PairedResult(0, 0.0, 0.0, 0.0, None, None, 1.0, 1.0, 0, 0, 0)

@@ -18,7 +18,15 @@ from assay.errors import RunError
 from assay.files import FileLock
 from assay.metrics.answer_values import JudgeCall
 from assay.run.config import RunConfig
-from assay.run.folder import JudgeLog, RunFolder, create_run, find_run, find_run_dataset, list_runs
+from assay.run.folder import (
+    JudgeLog,
+    RunFolder,
+    create_run,
+    find_run,
+    find_run_dataset,
+    is_path,
+    list_runs,
+)
 from assay.run.listing import list_lines
 from assay.run.models import RunState, TargetRecord
 from assay.run.provenance import versions
@@ -242,3 +250,10 @@ def test_the_log_of_a_judge_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
         log.add(call.model_copy(update={"reply": reply}))
     lines = RunFolder(tmp_path).judge_file.read_bytes().splitlines()
     assert [orjson.loads(line)["reply"] for line in lines] == [None, "TRUE"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "path"), [("a/b", True), ("a\\b", True), ("..", True), ("2026-run.1", False)]
+)
+def test_a_reference_is_a_path_or_a_name(reference: str, path: bool) -> None:
+    assert is_path(reference) is path

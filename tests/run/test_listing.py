@@ -10,7 +10,7 @@ import pytest
 from tests.tiny_dataset import tiny_dataset
 
 from assay import Dataset, evaluate_agent
-from assay.metrics.statistics import Estimate, rank_ranges
+from assay.metrics.statistics import Estimate
 from assay.run.calls import CallWriter
 from assay.run.folder import RunFolder
 from assay.run.listing import (
@@ -164,12 +164,6 @@ def test_a_board_holds_the_newest_run_of_each_target_and_only_what_compares(
     assert board.places[1][1].name == f"9{worse}"
     assert boards(index, runs, "recall@5")[0].figure == "recall@5"
     assert boards(index, runs, "recall@50") == []
-
-
-def test_a_rank_range_counts_who_is_surely_better_and_surely_worse() -> None:
-    """A chain of small steps: the middle overlaps with both ends, which do not overlap."""
-    scores = [[{str(n): float(n < right) for n in range(30)}] for right in (30, 26, 22)]
-    assert rank_ranges(scores) == ["1–2", "1–3", "2–3"]
 
 
 def test_ranks_are_tested_over_all_pairs(index: RunIndex, evaluate: Evaluate, runs: Path) -> None:
