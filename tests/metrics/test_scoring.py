@@ -49,6 +49,7 @@ def test_what_earns_nothing_keeps_its_place(
     assert scores.values[MRR].tolist() == [1 / rank if rank else 0.0, 0.0]
     assert scores.violations.examples == tuple(Violation(kind, "q", each) for each in wrong)
     counts = {name: found.tolist() for name, found in scores.violations.counts.items()}
+    assert scores.violations.total() == sum(map(sum, counts.values()))
     assert counts == {name: [len(wrong) * (name == kind), 0] for name in KINDS}
 
 
