@@ -217,6 +217,8 @@ def _one_case(question: str, answer: str, reference: str, source: str) -> Answer
         ("At 35 euros each, two teeth cost 70 euros. Kings travel by train.", {"unsupported"}),
         ("At 35 euros each, two teeth cost 70 euros, which lasts a whole year.", {"unsupported"}),
         ("Two teeth cost 70 euros. A list of sums: 35 + 35 = 70 euros.", set()),
+        ("At 35 euros each, two teeth cost 70 euros [2024].", set()),
+        ("At 35 euros each, two teeth cost 70 euros [7].", {"cites-unknown"}),
         ("Two teeth cost 70 euros, cost 70 euros, cost 70 euros.", {"repeats-itself"}),
         ("At 35 euros each, two teeth cost 70 euros. Have a nice day!", set()),
         ("Not removing a tooth\n\nAt 35 euros each, two teeth cost 70 euros.", set()),

@@ -242,7 +242,9 @@ def _cites_unknown(case: AnswerCase) -> str | None:
     unknown = [each for each in case.citations if known and each not in known]
     places = list(map(str, range(max(len(case.contexts), len(case.retrieved)))))
     marks = cited_marks(case.answer or "", places, {}) if places else {}
-    return _first([*unknown, *(f"[{mark}]" for mark, place in marks.items() if not place)])
+    # "[2024]" is a year.
+    dangling = [f"[{n}]" for n, place in marks.items() if not place and len(n) < 3]
+    return _first([*unknown, *dangling])
 
 
 def _cites_unshown(case: AnswerCase) -> str | None:

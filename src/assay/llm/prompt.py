@@ -152,7 +152,7 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
 
 
 _LISTED = re.compile(
-    r"^\W{0,8}(?:sources?|references?|citations?|see)\b[\s\S]*|^\[\^\w{1,20}\]:.*",
+    r"^\W{0,8}(?:sources?|references?|citations?)\b[\s\S]*|^\[\^\w{1,20}\]:.*",
     re.IGNORECASE | re.MULTILINE,
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,300}`", re.DOTALL)
